@@ -22,7 +22,7 @@ def test_what_a_dependency_itself_lacks_is_not_hidden(tmp_path, monkeypatch):
 
 
 def test_an_unknown_name_is_answered_with_the_known_ones():
-    find, names, _ = lazily("lemmata.nets", {"ConvNet": "convnets"})
+    find, names, _ = lazily("lemmata.nets", {"convnets": "ConvNet"})
     assert names() == ["ConvNet"]
     with pytest.raises(AttributeError, match="it has ConvNet"):
         find("ConfNet")

@@ -420,12 +420,14 @@ def require(module: str, extra: str, what: str = "this") -> ModuleType:
 
 
 def lazily(
-    package: str, homes: Mapping[str, str], extra: tuple[str, str] | None = None
+    package: str, modules: Mapping[str, str], extra: tuple[str, str] | None = None
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
     """The `__getattr__`, `__dir__` and `__all__` of a package whose names live in these modules of it.
 
+    modules : the names that each module brings, with spaces between them
     extra : (module, extra), if some of the modules stand on an optional dependency: without it the error says what to install
     """
+    homes = {name: module for module, names in modules.items() for name in names.split()}
     names = sorted(homes)
 
     def __getattr__(name: str) -> Any:

@@ -12,14 +12,10 @@ from lemmata.registry import lazily
 __getattr__, __dir__, __all__ = lazily(
     __name__,
     {
-        "KMeans": "kmeans",
-        "LightweightCoreset": "coresets.estimator",
-        "MiniBatchKMeans": "minibatch",
-        "certified_gap": "lower_bounds",
-        "d2_sampling": "seeding",
-        "greedy_d2_sampling": "seeding",
-        "kmeans_parallel": "seeding",
-        "random_rows": "seeding",
-        "seeding_factor": "seeding",
+        "kmeans": "KMeans",
+        "coresets.estimator": "LightweightCoreset",
+        "minibatch": "MiniBatchKMeans",
+        "lower_bounds": "certified_gap",
+        "seeding": "d2_sampling greedy_d2_sampling kmeans_parallel random_rows seeding_factor",
     },
 )

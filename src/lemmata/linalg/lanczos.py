@@ -32,16 +32,8 @@ from lemmata.core.engine import one_blas_thread, run_tasks
 from lemmata.core.loop import MaxSteps, Stopped, run
 from lemmata.core.runs.trace import Trace
 from lemmata.core.store import storable
-from lemmata.linalg._checks import (
-    as_square,
-    check_symmetric,
-    count,
-    float_type,
-    norm,
-    positive,
-    product,
-    residual_norms,
-)
+from lemmata.linalg import _checks as checks
+from lemmata.linalg._checks import count
 
 Array = np.ndarray
 ROWS = 4096  # of the basis that a task works on: with 64 columns a megabyte of float32, which stays in the cache
@@ -188,10 +180,10 @@ class LanczosAlgorithm:
 
     def init(self, A: Any, rng: np.random.Generator) -> LanczosState:
         """A random block, grown until its Krylov space has k dimensions: the first state with k Ritz pairs."""
-        A = as_square(A)
+        A = checks.as_square(A)
         self._check(A.shape[0])
         b, seed = min(self.block, A.shape[0]), int(rng.integers(2**62))
-        Q = rng.standard_normal((A.shape[0], b)).astype(float_type(A))
+        Q = rng.standard_normal((A.shape[0], b)).astype(checks.float_type(A))
         for _ in range(2):
             Q = _qr(Q, 0.0, A.shape[0], (seed, 0))[0]
         T, C, none = np.zeros((0, 0)), np.zeros((b, 0)), np.zeros(0)
@@ -202,7 +194,7 @@ class LanczosAlgorithm:
 
     def _check(self, n: int) -> None:
         count(self.k, n)
-        positive(self.tol, "tol")
+        checks.positive(self.tol, "tol")
         count(self.block, name="block")  # one wider than A is cut
         if self.which not in ("top", "bottom"):
             raise ValueError(f"which={self.which!r} is not accepted; pass 'top' or 'bottom'.")
@@ -229,7 +221,7 @@ class LanczosAlgorithm:
 
     def _grow(self, state: LanczosState, A: Any) -> LanczosState:
         Q, C = state.next, state.coupling
-        W = product(A, Q)
+        W = checks.product(A, Q)
         H = (Q.T @ W).astype(np.float64)
         T = np.ascontiguousarray(np.block([[state.T, C.T], [C, (H + H.T) / 2]]))
         theta, S = self._ritz(T)
@@ -243,7 +235,7 @@ class LanczosAlgorithm:
             next=Y,
             coupling=coupling,
             values=theta[:k],
-            bounds=norm(coupling @ S[:, :k], axis=0),
+            bounds=checks.norm(coupling @ S[:, :k], axis=0),
             scale=scale,
             products=state.products + 1,
             seed=state.seed,
@@ -367,11 +359,11 @@ def lanczos(
 
     The parameters are those of `LanczosAlgorithm`; max_iter counts products with a block, after the first k/block of them.
     """
-    A, rng = as_square(A), np.random.default_rng(rng)
-    check_symmetric(A, rng)
+    A, rng = checks.as_square(A), np.random.default_rng(rng)
+    checks.check_symmetric(A, rng)
     algorithm = LanczosAlgorithm(k, block, which, reorthogonalise, max_dim, tol)
     with one_blas_thread():
         solution = run(algorithm, A, stop=MaxSteps(max_iter), rng=rng)
     values, vectors = solution.attributes["values"], solution.attributes["vectors"]
-    residuals = residual_norms(A, values, vectors)
+    residuals = checks.residual_norms(A, values, vectors)
     return LanczosResult(values, vectors, residuals, solution.trace, str(solution.stopped))

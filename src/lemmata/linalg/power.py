@@ -27,16 +27,8 @@ from lemmata.core.certificate import rounding
 from lemmata.core.loop import MaxSteps, Stopped, run
 from lemmata.core.runs.trace import Trace, decay_rate
 from lemmata.core.store import storable
-from lemmata.linalg._checks import (
-    as_square,
-    check_symmetric,
-    count,
-    float_type,
-    norm,
-    positive,
-    product,
-    residual_norms,
-)
+from lemmata.linalg import _checks as checks
+from lemmata.linalg._checks import count
 
 Array = np.ndarray
 
@@ -78,7 +70,7 @@ def _outside(L: Array, x: Array) -> Array:
 
 
 def _unit(x: Array) -> Array:
-    return (x / norm(x)).astype(x.dtype, copy=False)
+    return (x / checks.norm(x)).astype(x.dtype, copy=False)
 
 
 def _dot(x: Array, y: Array) -> float:
@@ -103,10 +95,10 @@ class PowerAlgorithm:
     hint = "scale A: its products leave the finite numbers"
 
     def init(self, A: Any, rng: np.random.Generator) -> PowerState:
-        A = as_square(A)
-        d, dtype = A.shape[0], float_type(A)
+        A = checks.as_square(A)
+        d, dtype = A.shape[0], checks.float_type(A)
         count(self.k, d)
-        positive(self.tol, "tol")
+        checks.positive(self.tol, "tol")
         return self._begin(A, np.zeros((d, 0), dtype), np.zeros(0), int(rng.integers(2**62)))
 
     def step(self, state: PowerState, A: Any) -> PowerState:
@@ -124,9 +116,9 @@ class PowerAlgorithm:
 
     def _at(self, A, locked, values, v, seed) -> PowerState:
         v = _unit(v)
-        Av = _outside(locked, product(A, v))
+        Av = _outside(locked, checks.product(A, v))
         rayleigh = _dot(v, Av)
-        residual = float(norm(Av - v.dtype.type(rayleigh) * v))
+        residual = float(checks.norm(Av - v.dtype.type(rayleigh) * v))
         return PowerState(locked, values, v, Av, rayleigh, residual, seed)
 
     def _is_found(self, state: PowerState) -> bool:
@@ -200,17 +192,17 @@ def _next_value(A: Any, vectors: Array, steps: int = 20) -> float:
     if k == d:
         return 0.0
     v = vectors[:, -1]
-    Av = product(A, v)
+    Av = checks.product(A, v)
     x = _outside(vectors, Av)
     # found to the last digit: what is left points anywhere
-    if norm(x) <= np.finfo(v.dtype).eps * norm(Av):
+    if checks.norm(x) <= np.finfo(v.dtype).eps * checks.norm(Av):
         x = _start(vectors, 0, k)
     theta = 0.0
     for _ in range(steps):
         if not x.any():
             break
         v = _unit(x)
-        x = _outside(vectors, product(A, v))
+        x = _outside(vectors, checks.product(A, v))
         theta = _dot(v, x)
     return theta
 
@@ -253,11 +245,11 @@ def power_iteration(
     rng : int, Generator or None
         Random numbers of the starts.
     """
-    A, rng = as_square(A), np.random.default_rng(rng)
-    check_symmetric(A, rng)
+    A, rng = checks.as_square(A), np.random.default_rng(rng)
+    checks.check_symmetric(A, rng)
     solution = run(PowerAlgorithm(k, tol), A, stop=MaxSteps(max_iter), rng=rng)
     values, vectors = solution.attributes["values"], solution.attributes["vectors"]
-    residuals = residual_norms(A, values, vectors)
+    residuals = checks.residual_norms(A, values, vectors)
     predicted = predicted_rates(values, _next_value(A, vectors), vectors.dtype)
     measured = np.full(k, np.nan)
     rates = measured_rates(solution.trace)

@@ -11,15 +11,10 @@ from lemmata.registry import lazily
 __getattr__, __dir__, __all__ = lazily(
     __name__,
     {
-        "Bernoulli": "families",
-        "Categorical": "families",
-        "EMAlgorithm": "em",
-        "Family": "expectation",
-        "GaussianMixture": "estimators",
-        "Mixture": "estimators",
-        "Multinomial": "families",
-        "Poisson": "families",
-        "elbo": "expectation",
-        "select": "choice",
+        "families": "Bernoulli Categorical Multinomial Poisson",
+        "em": "EMAlgorithm",
+        "expectation": "Family elbo",
+        "estimators": "GaussianMixture Mixture",
+        "choice": "select",
     },
 )

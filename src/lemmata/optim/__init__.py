@@ -5,49 +5,27 @@
 ['first_order', 'second_order']
 """
 
-from lemmata.optim.adaptive import AdaGrad, Adam, AdamCIL, RMSprop, SignSGD
-from lemmata.optim.methods.descent import Descent, DescentState
-from lemmata.optim.schedules import Constant, Cosine, InverseDecay, PowerDecay, Schedule, StepDecay
-from lemmata.optim.steps import (
-    SGD,
-    AveragedMomentum,
-    GradientDescent,
-    HeavyBall,
-    Nesterov,
-    Optimizer,
-    OptState,
-    Params,
-    gradient_norm,
-)
 from lemmata.registry import lazily
 
-# steps are small; what needs SciPy or the audit is imported on first use
-__getattr__, _, _lazy = lazily(
+__getattr__, __dir__, __all__ = lazily(
     __name__,
     {
-        **dict.fromkeys(["Affine", "Ball", "Box", "L1Ball", "PSD", "RankK", "Simplex"], "projections"),
-        **dict.fromkeys(["LeastAbsolute", "LeastSquares", "Logistic", "Quadratic", "Rosenbrock"], "objectives"),
-        **dict.fromkeys(["condition_number", "hessian", "hessian_product", "pl_constant", "smoothness"], "curvature"),
-        **dict.fromkeys(["StochasticDescent", "SumOf"], "methods.stochastic"),
-        **dict.fromkeys(["SubgradientDescent", "gap_bound"], "methods.subgradient"),
-        **dict.fromkeys(["BackoffDescent", "LineSearchDescent", "armijo", "wolfe"], "methods.backtracking"),
-        **dict.fromkeys(["LBFGS", "NewtonDirection", "newton_descent"], "methods.newton"),
-        **dict.fromkeys(["CoordinateDescent"], "methods.coordinate"),
-        **dict.fromkeys(["DescentAscent", "Lagrangian", "saddle_point"], "games"),
-        **dict.fromkeys(["NoisyDescent"], "methods.noisy"),
-        **dict.fromkeys(["Conditions", "MultiplierDescent"], "methods.penalties"),
-        **dict.fromkeys(["METHODS"], "planning"),
-        **dict.fromkeys(["Result"], "minimizing"),
-        **dict.fromkeys(["certify_minimum", "minimize"], "minimizing"),
+        "adaptive": "AdaGrad Adam AdamCIL RMSprop SignSGD",
+        "curvature": "condition_number hessian hessian_product pl_constant smoothness",
+        "games": "DescentAscent Lagrangian saddle_point",
+        "methods.backtracking": "BackoffDescent LineSearchDescent armijo wolfe",
+        "methods.coordinate": "CoordinateDescent",
+        "methods.descent": "Descent DescentState",
+        "methods.newton": "LBFGS NewtonDirection newton_descent",
+        "methods.noisy": "NoisyDescent",
+        "methods.penalties": "Conditions MultiplierDescent",
+        "methods.stochastic": "StochasticDescent SumOf",
+        "methods.subgradient": "SubgradientDescent gap_bound",
+        "minimizing": "Result certify_minimum minimize",
+        "objectives": "LeastAbsolute LeastSquares Logistic Quadratic Rosenbrock",
+        "planning": "METHODS",
+        "projections": "Affine Ball Box L1Ball PSD RankK Simplex",
+        "schedules": "Constant Cosine InverseDecay PowerDecay Schedule StepDecay",
+        "steps": "SGD AveragedMomentum GradientDescent HeavyBall Nesterov OptState Optimizer Params gradient_norm",
     },
-)  # fmt: skip
-
-__all__ = [
-    "SGD", "AdaGrad", "Adam", "AdamCIL", "AveragedMomentum", "Constant", "Cosine", "Descent", "DescentState",
-    "GradientDescent", "HeavyBall", "InverseDecay", "Nesterov", "OptState", "Optimizer", "Params", "PowerDecay", "RMSprop",
-    "Schedule", "SignSGD", "StepDecay", "gradient_norm", *_lazy,
-]  # fmt: skip
-
-
-def __dir__():
-    return __all__
+)

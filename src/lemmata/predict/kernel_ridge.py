@@ -39,15 +39,8 @@ from lemmata.core.parameters import KW_ONLY, NONNEGATIVE, choice, parameter
 from lemmata.core.store import storable
 from lemmata.core.supervised import Regressor
 from lemmata.core.validation import Interval, refuse_malformed, refuse_nonfinite
+from lemmata.predict.kernels import standard
 from lemmata.predict.kernels.base import Kernel
-from lemmata.predict.kernels.standard import (
-    GAMMAS,
-    KERNELS,
-    Precomputed,
-    brief,
-    named_kernel,
-    refuse_overflow,
-)
 from lemmata.predict.kernels.tiles import all_rows, refuse_asymmetric, too_large
 
 Array = np.ndarray
@@ -173,10 +166,10 @@ class KernelRidge(Regressor):
         α, for all outputs or for each (n_outputs,). At 0 the training rows are interpolated, as far
         as K can.""")
     _: KW_ONLY
-    kernel: Any = parameter("linear", choice(*KERNELS), callable).doc("""
+    kernel: Any = parameter("linear", choice(*standard.KERNELS), callable).doc("""
         κ: "linear", "poly", "rbf", "laplacian", "sigmoid", "cosine", "precomputed" (X is K), an
         object such as ``RBF(0.1) + Linear()``, or a function of two rows.""")
-    gamma: Any = parameter(None, NONNEGATIVE, choice(*GAMMAS), None).doc("""
+    gamma: Any = parameter(None, NONNEGATIVE, choice(*standard.GAMMAS), None).doc("""
         γ of poly, rbf, laplacian and sigmoid; None and "auto" are 1/n_features, "scale" is
         1/(n_features · Var X).""")
     degree: float = parameter(3, NONNEGATIVE).doc("p of poly, (γxᵀy + c)^p.")
@@ -203,7 +196,7 @@ class KernelRidge(Regressor):
 
     @property
     def _is_given(self) -> bool:
-        return isinstance(self.kernel, Precomputed) or (
+        return isinstance(self.kernel, standard.Precomputed) or (
             isinstance(self.kernel, str) and self.kernel == "precomputed"
         )
 
@@ -229,8 +222,8 @@ class KernelRidge(Regressor):
         X = all_rows(data)
         if self._is_given:
             refuse_asymmetric(X)
-        kernel = named_kernel(self).fitted(X)
-        refuse_overflow(kernel, X)
+        kernel = standard.named_kernel(self).fitted(X)
+        standard.refuse_overflow(kernel, X)
         assert data.targets is not None
         y = data.targets.reshape(data.shape[0], -1).astype(data.dtype)
         root = None if data.weights is None else np.sqrt(data.weights).astype(data.dtype)
@@ -259,9 +252,7 @@ class KernelRidge(Regressor):
 
     def _title(self, data: Blocks | None) -> str:
         n = len(self.dual_coef_)
-        return (
-            f"KernelRidge  {n:,} × {self.n_features_in_:,}, {brief(self.kernel_)}, α = {self.alpha}"
-        )
+        return f"KernelRidge  {n:,} × {self.n_features_in_:,}, {standard.brief(self.kernel_)}, α = {self.alpha}"
 
     def predict(self, X):
         """f(x) = Σ c_i κ(x_i, x) of every row."""

@@ -21,7 +21,8 @@ import numpy as np
 from lemmata.core.blocks import Blocks
 from lemmata.core.certificate import rounding
 from lemmata.core.store import digest, storable
-from lemmata.optim import Adam, GradientDescent, OptState, Params, gradient_norm
+from lemmata.optim.adaptive import Adam
+from lemmata.optim.steps import GradientDescent, OptState, Params, gradient_norm
 from lemmata.reduction.covariance import upright
 
 Array = np.ndarray

@@ -11,15 +11,10 @@ from lemmata.registry import lazily
 __getattr__, __dir__, __all__ = lazily(
     __name__,
     {
-        "Counts": "counting",
-        "EncodedText": "encoded",
-        "Files": "reading",
-        "Tokenizer": "words",
-        "UnreadableText": "reading",
-        "Vocabulary": "words",
-        "counts": "counting",
-        "encode": "encoded",
-        "join_phrases": "phrases",
-        "read": "reading",
+        "counting": "Counts counts",
+        "encoded": "EncodedText encode",
+        "reading": "Files UnreadableText read",
+        "words": "Tokenizer Vocabulary",
+        "phrases": "join_phrases",
     },
 )

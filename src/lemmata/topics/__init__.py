@@ -11,10 +11,9 @@ from lemmata.registry import lazily
 __getattr__, __dir__, __all__ = lazily(
     __name__,
     {
-        "LDA": "lda.estimator",
-        "NMF": "nmf.estimator",
-        "PLSA": "plsa.estimator",
-        "perplexity": "held_out",
-        "unigram": "held_out",
+        "lda.estimator": "LDA",
+        "nmf.estimator": "NMF",
+        "plsa.estimator": "PLSA",
+        "held_out": "perplexity unigram",
     },
 )

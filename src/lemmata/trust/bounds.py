@@ -9,6 +9,7 @@
 0.02
 """
 
+# ruff: noqa: F401
 from lemmata.audit.kernel.concentration import (
     betting,
     checked_risk,
@@ -25,20 +26,3 @@ from lemmata.audit.trust.generalisation import (
     interval,
     interval_of_folds,
 )
-
-__all__ = [
-    "LOSSES",
-    "Interval",
-    "Pairwise",
-    "PredictionLoss",
-    "betting",
-    "checked_risk",
-    "clopper_pearson",
-    "compare_losses",
-    "hoeffding",
-    "interval",
-    "interval_of_folds",
-    "samples_needed",
-    "take",
-    "union_bound",
-]

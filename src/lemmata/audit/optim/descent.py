@@ -17,19 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from lemmata.audit.kernel.claims import (
-    PROVED,
-    RULE_OF_THUMB,
-    Evidence,
-    Fit,
-    at_least,
-    at_most,
-    claim,
-    free,
-    price_of,
-    rounding,
-    unknown,
-)
+from lemmata.audit.kernel import claims as k
 from lemmata.audit.optim import minima, smoothness
 from lemmata.audit.optim.constraints import CONVEX, diameter
 from lemmata.audit.optim.minima import scale_of, terms_of
@@ -44,7 +32,7 @@ WITHIN = 0.01  # of f: what the sub-gradient bound is compared with
 class StepsMade:
     """A run as arrays: f before and after each step, its η, and the residual ‖G‖ that it began with."""
 
-    def __init__(self, fit: Fit):
+    def __init__(self, fit: k.Fit):
         self.values, extras = fit.trace.objective, fit.trace.extras
         self.eta = extras["step_size"][1:] if "step_size" in extras else np.zeros(0)
         constraint = fit.get("constraint_")
@@ -67,106 +55,106 @@ class StepsMade:
         needed = 2 * (moved - self.fall)[clear] / (self.eta * moved)[clear]
         return float(needed.max(initial=0.0))
 
-    def promise(self, fit: Fit) -> tuple[Array, str, str]:
+    def promise(self, fit: k.Fit) -> tuple[Array, str, str]:
         """η(1 − Lη/2), or half of η where each step was tested with an L of 1/η; less where the set is not convex.
 
         With its kind, and a note on L.
         """
         if self.tested:
-            return self.eta / 2, RULE_OF_THUMB, "L taken as 1/η, which each step was tested with"
+            return self.eta / 2, k.RULE_OF_THUMB, "L taken as 1/η, which each step was tested with"
         found = curvature_of(fit)
         shares = (1 if self.convex else 0.5) - found.L * self.eta / 2
         return self.eta * shares, found.kind, found.note
 
 
-def _cost_of_promise(fit: Fit) -> float:
+def _cost_of_promise(fit: k.Fit) -> float:
     """The price of L; steps that were tested one by one need it from a formula only, to bound f*."""
     measured = bool(fit.get("tested_", False)) and not structure_of(fit.objective_)[0]
-    return 0.0 if measured else price_of(fit, free, (curvature_of,))
+    return 0.0 if measured else k.price_of(fit, k.free, (curvature_of,))
 
 
 # --- the run ----------------------------------------------------------------------------------------------------------
 
 
-@claim(
+@k.claim(
     "every step is shorter than 2/L",
-    kind=PROVED,
+    kind=k.PROVED,
     source="CIL (4.32)",
     about="run",
     needs=(curvature_of,),
 )
-def step_below_2_over_L(fit: Fit) -> Evidence:
+def step_below_2_over_L(fit: k.Fit) -> k.Evidence:
     """The longest step in units of 1/L; at 2 and beyond, the most curved direction of a quadratic grows."""
     steps, found = StepsMade(fit), curvature_of(fit)
     if not len(steps):
-        return unknown("no step was made")
+        return k.unknown("no step was made")
     limit, L = math.nextafter(2.0, 0.0), found.L
-    if found.kind != PROVED:
+    if found.kind != k.PROVED:
         L = max(L, steps.curvature_seen(scale_of(fit)))
     advice = f"pass step_size below {2 / L:.3g}, or step_size='auto'" if L else ""
-    return at_most(
+    return k.at_most(
         float(steps.eta.max()) * L, limit, advice, unit="step·L", note=found.note, kind=found.kind
     )
 
 
-@claim(
+@k.claim(
     "every step lowered f by at least η(1 − Lη/2)‖∇f‖²",
-    kind=PROVED,
+    kind=k.PROVED,
     source="CIL (4.37), (4.38)",
     about="run",
     cost=_cost_of_promise,
 )
-def enough_decrease(fit: Fit) -> Evidence:
+def enough_decrease(fit: k.Fit) -> k.Evidence:
     """The largest shortfall behind (4.37) as a share of |f|; with a constraint the residual stands in place of the gradient."""
     steps = StepsMade(fit)
     if not len(steps):
-        return unknown("no step was made")
+        return k.unknown("no step was made")
     promise, kind, note = steps.promise(fit)
     if (promise <= 0).any():
-        return unknown("a step this long promises no decrease")
+        return k.unknown("a step this long promises no decrease")
     scale = max(scale_of(fit), 1e-300)
     short = float((promise * steps.residual**2 - steps.fall).max()) / scale
-    error = rounding(np.asarray(fit.x).dtype, terms_of(fit))
+    error = k.rounding(np.asarray(fit.x).dtype, terms_of(fit))
     advice = "f is more curved somewhere than L says, or its gradient is wrong: lower step_size, or see gradient_matches"
-    return at_most(max(short, 0.0), error, advice, "shortfall", note, kind=kind)
+    return k.at_most(max(short, 0.0), error, advice, "shortfall", note, kind=kind)
 
 
-@claim(
+@k.claim(
     "f − f* shrank as fast as predicted",
-    kind=PROVED,
+    kind=k.PROVED,
     source="CIL (4.35), Thm 4.3.2",
     about="run",
     needs=(curvature_of,),
 )
-def rate_kept(fit: Fit) -> Evidence:
+def rate_kept(fit: k.Fit) -> k.Evidence:
     """The largest (gapₜ/gap₀)^(1/t) against 1 − μη(2 − Lη), on a quadratic against max (1 − ηλ)² over its eigenvalues."""
     steps, found = StepsMade(fit), curvature_of(fit)
     if not len(steps):
-        return unknown("no step was made")
+        return k.unknown("no step was made")
     if steps.tested or np.ptp(steps.eta) > 1e-9 * steps.eta.max():
-        return unknown("the rates of theory are those of a constant step")
+        return k.unknown("the rates of theory are those of a constant step")
     eta = float(steps.eta[0])
     if eta * found.L >= 2:
-        return unknown("a step of 2/L or more has no rate")
-    if found.kind != PROVED:
+        return k.unknown("a step of 2/L or more has no rate")
+    if found.kind != k.PROVED:
         return _tail_rate(fit, eta)
     if found.mu <= 0:
-        return unknown("no μ > 0 is known, so no rate is promised")
+        return k.unknown("no μ > 0 is known, so no rate is promised")
     predicted = 1 - found.mu * eta * (2 - found.L * eta)
     if structure_of(fit.objective_)[0] != "logistic":
         values = smoothness.eigenvalues(fit.objective_)
         assert values is not None
         positive = values[values >= found.mu]
         predicted = float(((1 - eta * positive) ** 2).max())
-    slack = rounding(np.asarray(fit.x).dtype, terms_of(fit)) * scale_of(fit)
+    slack = k.rounding(np.asarray(fit.x).dtype, terms_of(fit)) * scale_of(fit)
     below, above = minimum_between(fit)
     advice = "something disturbed the steps: check that f and its gradient are the formula's, and compute in float64"
     worst = [_worst_rate(steps.values, f_star, slack) for f_star in (below, above)]
     bound = predicted * (1 + 1e-9) + 1e-12
     if worst[0] <= bound or worst[1] > bound:
         measured = worst[0] if worst[0] <= bound else worst[1]
-        return at_most(measured, bound, advice, unit="per step", note=found.note, kind=PROVED)
-    return unknown("f* is not known well enough: run until the gradient is smaller")
+        return k.at_most(measured, bound, advice, unit="per step", note=found.note, kind=k.PROVED)
+    return k.unknown("f* is not known well enough: run until the gradient is smaller")
 
 
 def _worst_rate(values: Array, f_star: float, slack: float) -> float:
@@ -177,30 +165,30 @@ def _worst_rate(values: Array, f_star: float, slack: float) -> float:
     return float(np.max(ratios ** (1.0 / np.arange(1, len(values)))))
 
 
-def _tail_rate(fit: Fit, eta: float) -> Evidence:
+def _tail_rate(fit: k.Fit, eta: float) -> k.Evidence:
     """‖∇f‖² in the lower half of its decades against the Hessian at the end: what a run near a minimum should do."""
     lowest = smoothness.lowest_curvature(fit)
     if lowest.value <= minima.CURVED_DOWN * lowest.largest:
-        return unknown("the curvature at the end is not positive in every direction")
+        return k.unknown("the curvature at the end is not positive in every direction")
     logs = 2 * np.log(np.maximum(fit.trace.extras["gradient"], 1e-300))
     measured = decay_rate(logs, least=5)
     if math.isnan(measured) or logs.max() - logs[-1] < math.log(100):
-        return unknown("too few steps near the end to fit a rate to")
+        return k.unknown("too few steps near the end to fit a rate to")
     predicted = max((1 - eta * lowest.value) ** 2, (1 - eta * lowest.largest) ** 2)
     bound = predicted + RATE_SLACK * (1 - predicted)
     advice = "the run is still far from the minimum, or f is not smooth there: run longer"
     note = "predicted by the curvature at the end"
-    return at_most(measured, bound, advice, "per step", note, kind=RULE_OF_THUMB)
+    return k.at_most(measured, bound, advice, "per step", note, kind=k.RULE_OF_THUMB)
 
 
-@claim(
+@k.claim(
     "a gradient of at most tol was found within the steps that smoothness promises",
-    kind=PROVED,
+    kind=k.PROVED,
     source="CIL Thm 4.3.1",
     about="run",
     cost=_cost_of_promise,
 )
-def critical_in_time(fit: Fit) -> Evidence:
+def critical_in_time(fit: k.Fit) -> k.Evidence:
     """The first step at which ‖∇f‖ ≤ ε against (f(x₀) − f*)/η(1 − Lη/2)ε²; f* is known between two bounds."""
     steps, tol = StepsMade(fit), float(fit.tol)
     # a run with a constraint does not measure the residual of its last point
@@ -208,38 +196,38 @@ def critical_in_time(fit: Fit) -> Evidence:
     reached = np.flatnonzero(np.r_[steps.residual, last] <= tol)
     promises, kind, note = steps.promise(fit)
     if not tol > 0:
-        return unknown("tol = 0 is never promised")
+        return k.unknown("tol = 0 is never promised")
     if not len(steps) and reached.size:
-        return at_most(0.0, 0.0, unit="steps", kind=kind)
+        return k.at_most(0.0, 0.0, unit="steps", kind=kind)
     if not len(steps):
-        return unknown("no step was made")
+        return k.unknown("no step was made")
     promise = float(promises.min())
     if promise <= 0:
-        return unknown("a step this long promises nothing")
+        return k.unknown("a step this long promises nothing")
     below, above = minimum_between(fit)
     first = float(steps.values[0])
     # what the trace shows to have been gained, and what can be gained at most
     least, most = ((first - f_star) / (promise * tol**2) for f_star in (above, below))
-    error = rounding(np.asarray(fit.x).dtype, terms_of(fit)) * scale_of(fit)
+    error = k.rounding(np.asarray(fit.x).dtype, terms_of(fit)) * scale_of(fit)
     slack = 1 + error / (promise * tol**2)
     taken = float(reached[0]) if reached.size else float(len(steps))
     advice = (
         "f is more curved somewhere than L says, or its gradient is wrong: see gradient_matches"
     )
     if reached.size and taken <= least + slack:
-        return at_most(taken, least + slack, advice, "steps", note, kind=kind)
+        return k.at_most(taken, least + slack, advice, "steps", note, kind=kind)
     if taken > most + slack:
-        return at_most(taken, most + slack, advice, "steps", note, kind=kind)
-    return unknown(f"stopped after {len(steps):,} steps; up to {most:.3g} may be needed")
+        return k.at_most(taken, most + slack, advice, "steps", note, kind=kind)
+    return k.unknown(f"stopped after {len(steps):,} steps; up to {most:.3g} may be needed")
 
 
-@claim(
+@k.claim(
     "the step sizes satisfy the conditions of Robbins and Monro: ½ < r ≤ 1 for t^−r",
-    kind=PROVED,
+    kind=k.PROVED,
     source="ML SGD Theory",
     about="run",
 )
-def robbins_monro(fit: Fit) -> Evidence:
+def robbins_monro(fit: k.Fit) -> k.Evidence:
     """r from the formula of the schedule, once the trace shows that the run kept to it; else from values far out."""
     schedule = fit.schedule_
     r, kind, note = _exponent(schedule)
@@ -247,15 +235,15 @@ def robbins_monro(fit: Fit) -> Evidence:
     said = np.array([_step_at(schedule, int(t) - 1) for t in updates])
     made = fit.trace.extras["step_size"][1:]
     if len(said) and np.abs(said - made).max() > 1e-6 * np.abs(said).max():
-        return unknown("the run did not keep to its schedule")
+        return k.unknown("the run did not keep to its schedule")
     if r > 1:
         advice = "the steps add up to a finite length and may stop short of the minimum: pass PowerDecay with r <= 1"
-        return at_most(r, 1.0 + (0 if kind == PROVED else 1e-6), advice, "r", note, kind=kind)
+        return k.at_most(r, 1.0 + (0 if kind == k.PROVED else 1e-6), advice, "r", note, kind=kind)
     advice = (
         "noise keeps the iterates trembling: pass step_size=PowerDecay(η, r=0.75), or any r above ½"
     )
-    least = math.nextafter(0.5, 1) if kind == PROVED else 0.5 + 1e-6
-    return at_least(r, least, advice, "r", note, kind=kind)
+    least = math.nextafter(0.5, 1) if kind == k.PROVED else 0.5 + 1e-6
+    return k.at_least(r, least, advice, "r", note, kind=kind)
 
 
 def _facts(schedule: Any) -> tuple[str, dict[str, float]]:
@@ -278,7 +266,7 @@ def _step_at(schedule: Any, t: int) -> float:
 def _exponent(schedule: Any) -> tuple[float, str, str]:
     """r of a schedule: by the formula of its class, or by its values at t = 10⁶⁰ and 2·10⁶⁰."""
     if not callable(schedule):
-        return 0.0, PROVED, "a constant step"
+        return 0.0, k.PROVED, "a constant step"
     name, numbers = _facts(schedule)
     exponents = {
         "constant": lambda: 0.0,
@@ -288,38 +276,38 @@ def _exponent(schedule: Any) -> tuple[float, str, str]:
         "cosine": lambda: 0.0 if numbers["least"] > 0 else math.inf,
     }
     if name in exponents:
-        return exponents[name](), PROVED, ""
+        return exponents[name](), k.PROVED, ""
     near, far = _step_at(schedule, 10**60), _step_at(schedule, 2 * 10**60)
     r = math.inf if far <= 0 else math.log(near / far) / math.log(2)
-    return r, RULE_OF_THUMB, "r from the steps at t = 10⁶⁰"
+    return r, k.RULE_OF_THUMB, "r from the steps at t = 10⁶⁰"
 
 
-@claim(
+@k.claim(
     "f at the best point is proved to be within 1 % (or tol) of its minimum",
-    kind=PROVED,
+    kind=k.PROVED,
     source="ML Subgradient Descent",
     about="run",
     needs=(curvature_of,),
 )
-def subgradient_gap(fit: Fit) -> Evidence:
+def subgradient_gap(fit: k.Fit) -> k.Evidence:
     """(R² + Σηₜ²‖gₜ‖²)/2Σηₜ, R the diameter of the constraint set: at least f(best) − f* of a convex f."""
     extras = fit.trace.extras
     eta, norms = extras["step_size"][1:], extras["gradient"][:-1]
     constraint = fit.get("constraint_")
     R = math.inf if constraint is None else diameter(constraint.facts, np.shape(fit.x))
     if not math.isfinite(R):
-        return unknown("how far the minimum may be is not known; pass a bounded constraint=")
+        return k.unknown("how far the minimum may be is not known; pass a bounded constraint=")
     if not len(eta):
-        return unknown("no step was made")
+        return k.unknown("no step was made")
     convex = smoothness.is_convex(fit.objective_)
     bound = (R**2 + float((eta**2 * norms**2).sum())) / (2 * float(eta.sum()))
     allowed = max(float(fit.tol), WITHIN * abs(float(fit.value)))
     advice = "the gap falls like 1/√t: raise max_iter fourfold to halve it, or make the constraint set smaller"
     if convex:
         bound = min(bound, float(fit.value) - minimum_between(fit)[0])
-        return at_most(bound, allowed, advice, unit="gap", kind=PROVED)
+        return k.at_most(bound, allowed, advice, unit="gap", kind=k.PROVED)
     note = "if f is convex, which was not checked"
-    return at_most(bound, allowed, advice, "gap", note, kind=RULE_OF_THUMB)
+    return k.at_most(bound, allowed, advice, "gap", note, kind=k.RULE_OF_THUMB)
 
 
 # --- tuples -----------------------------------------------------------------------------------------------------------

@@ -17,20 +17,8 @@ from typing import Any
 
 import numpy as np
 
+from lemmata.audit.kernel import claims as k
 from lemmata.audit.kernel.attributes import attributes_sound, discrepancy, statements_true
-from lemmata.audit.kernel.claims import (
-    PROVED,
-    RULE_OF_THUMB,
-    Evidence,
-    Fit,
-    at_least,
-    at_most,
-    claim,
-    free,
-    price_of,
-    rounding,
-    unknown,
-)
 from lemmata.audit.optim import smoothness
 from lemmata.audit.optim.constraints import CONVEX, least_slope, nearest
 from lemmata.audit.optim.smoothness import curvature_of, evaluate, lowest_curvature, structure_of
@@ -49,7 +37,7 @@ def evaluations(times: float):
     return lambda fit: times * smoothness.evaluation_cost(fit)
 
 
-def scale_of(fit: Fit) -> float:
+def scale_of(fit: k.Fit) -> float:
     """The size of the numbers that values of f are sums of, for rounding."""
     scale = evaluate(fit.objective_, np.asarray(fit.x)).value_scale
     if fit.trace is not None and len(fit.trace):
@@ -57,7 +45,7 @@ def scale_of(fit: Fit) -> float:
     return scale
 
 
-def terms_of(fit: Fit) -> int:
+def terms_of(fit: k.Fit) -> int:
     name, facts = structure_of(fit.objective_)
     return np.size(fit.x) + (facts["X"].shape[0] if name and name != "quadratic" else 0)
 
@@ -65,7 +53,7 @@ def terms_of(fit: Fit) -> int:
 # --- the two that begin -----------------------------------------------------------------------------------------------
 
 
-def _unsound(fit: Fit) -> Iterator[str]:
+def _unsound(fit: k.Fit) -> Iterator[str]:
     x = np.asarray(fit.x)
     if x.dtype.kind != "f":
         yield f"x holds {x.dtype}, not real numbers"
@@ -79,10 +67,10 @@ def _unsound(fit: Fit) -> Iterator[str]:
         yield "the trace has values that are not finite"
 
 
-def _errors(fit: Fit) -> dict[str, float]:
+def _errors(fit: k.Fit) -> dict[str, float]:
     x = np.asarray(fit.x)
     here = evaluate(fit.objective_, x)
-    tolerance = rounding(x.dtype, max(terms_of(fit), 1000))
+    tolerance = k.rounding(x.dtype, max(terms_of(fit), 1000))
     value_scale = max(here.value_scale, 1e-300)
     found = {"value": discrepancy(fit.value, here.value, value_scale, tolerance)}
     scale = max(here.gradient_scale, 1e-300)
@@ -99,13 +87,13 @@ TRUE = statements_true(_errors, cost=evaluations(2))
 # --- the end ----------------------------------------------------------------------------------------------------------
 
 
-@claim(
+@k.claim(
     "the gradient agrees with differences of f where the run began and ended",
-    kind=RULE_OF_THUMB,
+    kind=k.RULE_OF_THUMB,
     source="by definition",
     cost=evaluations(40),
 )
-def gradient_matches(fit: Fit) -> Evidence:
+def gradient_matches(fit: k.Fit) -> k.Evidence:
     """The largest |gᵀv − (f(x + hv) − f(x − hv))/2h| over random v, as a share of ‖g‖ and of the differences' own error."""
     rng, worst = np.random.default_rng(0), 0.0
     for x in (np.asarray(fit.get("start_", fit.x)), np.asarray(fit.x)):
@@ -116,7 +104,7 @@ def gradient_matches(fit: Fit) -> Evidence:
             v = v / np.linalg.norm(v)
             worst = max(worst, _mismatch(fit.objective_, x, float(value), g, v))
     advice = "the gradient that f returns is not that of its values: correct it, or pass a torch closure for autograd"
-    return at_most(worst, 1.0, advice, unit="error / allowed")
+    return k.at_most(worst, 1.0, advice, unit="error / allowed")
 
 
 def _mismatch(objective: Any, x: Array, value: float, g: Array, v: Array) -> float:
@@ -133,60 +121,60 @@ def _mismatch(objective: Any, x: Array, value: float, g: Array, v: Array) -> flo
     return off / allowed if allowed > 0 else (math.inf if off > 0 else 0.0)
 
 
-@claim(
+@k.claim(
     "the last point is critical: ‖∇f‖ ≤ tol",
-    kind=PROVED,
+    kind=k.PROVED,
     source="CIL Def. 4.3.2",
     cost=evaluations(2),
 )
-def first_order(fit: Fit) -> Evidence:
+def first_order(fit: k.Fit) -> k.Evidence:
     x = np.asarray(fit.x)
     here = evaluate(fit.objective_, x)
     norm, name = float(np.linalg.norm(here.gradient)), structure_of(fit.objective_)[0]
-    error = rounding(np.float64, terms_of(fit)) * here.gradient_scale if name else 0.0
+    error = k.rounding(np.float64, terms_of(fit)) * here.gradient_scale if name else 0.0
     note = ""
-    affordable = bool(name) and price_of(fit, free, (curvature_of,)) <= AFFORDABLE
+    affordable = bool(name) and k.price_of(fit, k.free, (curvature_of,)) <= AFFORDABLE
     if affordable and name in smoothness.SMOOTH and curvature_of(fit).mu > 0:
         note = f"so f − f* ≤ ‖∇f‖²/2μ = {norm**2 / (2 * curvature_of(fit).mu):.2g}"
     advice = "run longer (max_iter), with method='lbfgs' or 'newton', or ask for less (tol)"
-    kind = PROVED if name else RULE_OF_THUMB
-    return at_most(norm, float(fit.tol) + error, advice, "‖∇f‖", note, kind=kind)
+    kind = k.PROVED if name else k.RULE_OF_THUMB
+    return k.at_most(norm, float(fit.tol) + error, advice, "‖∇f‖", note, kind=kind)
 
 
-@claim(
+@k.claim(
     "f curves down in no direction at the last point",
-    kind=PROVED,
+    kind=k.PROVED,
     source="ML Implementation Issues",
     needs=(lowest_curvature,),
 )
-def second_order(fit: Fit) -> Evidence:
+def second_order(fit: k.Fit) -> k.Evidence:
     """The least eigenvalue of the Hessian over the largest in size: ∇²f ⪰ 0 is necessary for a minimum, not sufficient."""
     lowest = lowest_curvature(fit)
     if lowest.largest == 0:
-        return unknown("f is flat to second order here")
+        return k.unknown("f is flat to second order here")
     ratio, flat = lowest.value / lowest.largest, _flat(fit)
     advice = "this is a saddle point: begin elsewhere, or use method='noisy'"
     note = "necessary for a minimum, not sufficient"
-    return at_least(ratio, -flat, advice, "λ_min/|λ|_max", note, kind=lowest.kind)
+    return k.at_least(ratio, -flat, advice, "λ_min/|λ|_max", note, kind=lowest.kind)
 
 
-def _flat(fit: Fit) -> float:
+def _flat(fit: k.Fit) -> float:
     """The share of the largest curvature that is zero to rounding, or to differences."""
-    proved = lowest_curvature(fit).kind == PROVED
-    return rounding(np.float64, np.size(fit.x)) if proved else CURVED_DOWN
+    proved = lowest_curvature(fit).kind == k.PROVED
+    return k.rounding(np.float64, np.size(fit.x)) if proved else CURVED_DOWN
 
 
-@claim(
+@k.claim(
     "no lower point lies along the direction that curves down most",
-    kind=RULE_OF_THUMB,
+    kind=k.RULE_OF_THUMB,
     source="CIL 4.3.4",
     needs=(lowest_curvature,),
 )
-def saddle_escaped(fit: Fit) -> Evidence:
+def saddle_escaped(fit: k.Fit) -> k.Evidence:
     """The fall of f along that direction, beyond what its slope explains; none where nothing curves down."""
     lowest, x = lowest_curvature(fit), np.asarray(fit.x)
     if lowest.value >= -_flat(fit) * lowest.largest:
-        return at_most(0.0, 0.0, unit="fall", kind=lowest.kind, note="nothing curves down here")
+        return k.at_most(0.0, 0.0, unit="fall", kind=lowest.kind, note="nothing curves down here")
     here = evaluate(fit.objective_, x)
     v = lowest.direction
     slope, fall = abs(float(np.vdot(here.gradient, v))), 0.0
@@ -195,42 +183,44 @@ def saddle_escaped(fit: Fit) -> Evidence:
             there = evaluate(fit.objective_, (x + sign * length * v).astype(x.dtype))
             fall = max(fall, here.value - there.value - slope * length)
     advice = "the run stands at a saddle point: use method='noisy', or begin elsewhere"
-    bound = rounding(x.dtype, terms_of(fit)) * max(here.value_scale, 1e-300)
+    bound = k.rounding(x.dtype, terms_of(fit)) * max(here.value_scale, 1e-300)
     # a lower point is a witness: it proves that this is no minimum
-    return at_most(fall, bound, advice, unit="fall", kind=PROVED if fall > bound else RULE_OF_THUMB)
+    return k.at_most(
+        fall, bound, advice, unit="fall", kind=k.PROVED if fall > bound else k.RULE_OF_THUMB
+    )
 
 
 # --- with constraints -------------------------------------------------------------------------------------------------
 
 
-@claim(
-    "the last point lies in the constraint set", kind=PROVED, source="ML Constrained Optimization"
+@k.claim(
+    "the last point lies in the constraint set", kind=k.PROVED, source="ML Constrained Optimization"
 )
-def feasible(fit: Fit) -> Evidence:
+def feasible(fit: k.Fit) -> k.Evidence:
     x, facts = np.asarray(fit.x, dtype=np.float64), fit.constraint_.facts
     off, scale = (float(np.linalg.norm(vector)) for vector in (x - nearest(facts, x), x))
     for v in map(np.asarray, facts[1].values()):
         scale = max(scale, float(np.abs(v[np.isfinite(v)]).max(initial=0.0)), 1e-300)
-    bound = rounding(np.asarray(fit.x).dtype, x.size) * scale
-    return at_most(off, bound, "project the point onto the set", unit="distance")
+    bound = k.rounding(np.asarray(fit.x).dtype, x.size) * scale
+    return k.at_most(off, bound, "project the point onto the set", unit="distance")
 
 
-@claim(
+@k.claim(
     "no feasible direction leads down: ‖x − P(x − η∇f)‖/η ≤ tol",
-    kind=PROVED,
+    kind=k.PROVED,
     source="ML Projected Gradient Descent",
     needs=(curvature_of,),
 )
-def projected_gradient_small(fit: Fit) -> Evidence:
+def projected_gradient_small(fit: k.Fit) -> k.Evidence:
     """The projected-gradient residual at η = 1/L; where set and f are convex, also what f may be above its minimum."""
     x, facts = np.asarray(fit.x), fit.constraint_.facts
     here, found = evaluate(fit.objective_, x), curvature_of(fit)
     if not found.L > 0:
-        return unknown("f is flat here")
+        return k.unknown("f is flat here")
     target = x - here.gradient / found.L
     residual = found.L * float(np.linalg.norm(x - nearest(facts, target)))
     size = found.L * float(np.linalg.norm(x)) + here.gradient_scale
-    bound = float(fit.tol) * (1 + 1e-6) + rounding(np.float64, x.size) * size
+    bound = float(fit.tol) * (1 + 1e-6) + k.rounding(np.float64, x.size) * size
     notes = [found.note] if found.note else []
     least = least_slope(facts, here.gradient)
     convex = facts[0] in CONVEX and smoothness.is_convex(fit.objective_)
@@ -238,10 +228,10 @@ def projected_gradient_small(fit: Fit) -> Evidence:
         gap = max(float(np.vdot(here.gradient, np.asarray(x, np.float64))) - least, 0.0)
         notes.append(f"so f − f* ≤ {gap:.2g}")
     advice = "run longer (max_iter), or ask for less (tol)"
-    return at_most(residual, bound, advice, "residual", "; ".join(notes), kind=found.kind)
+    return k.at_most(residual, bound, advice, "residual", "; ".join(notes), kind=found.kind)
 
 
-def _conditions(fit: Fit) -> tuple[Array, Array, Array, Array]:
+def _conditions(fit: k.Fit) -> tuple[Array, Array, Array, Array]:
     x, parts = np.asarray(fit.x), []
     for condition in (fit.conditions_.equal, fit.conditions_.at_most):
         none = np.zeros(0), np.zeros((0, x.size))
@@ -250,21 +240,21 @@ def _conditions(fit: Fit) -> tuple[Array, Array, Array, Array]:
     return tuple(parts)  # type: ignore[return-value]
 
 
-@claim("the conditions are met within tol", kind=PROVED, source="ML Constrained Optimization")
-def conditions_met(fit: Fit) -> Evidence:
+@k.claim("the conditions are met within tol", kind=k.PROVED, source="ML Constrained Optimization")
+def conditions_met(fit: k.Fit) -> k.Evidence:
     h, _, g, _ = _conditions(fit)
     worst = max(np.abs(h).max(initial=0.0), g.max(initial=0.0))
     advice = "raise max_iter, or use method='augmented_lagrangian', whose error does not follow the penalty"
-    return at_most(worst, float(fit.tol), advice, unit="violation")
+    return k.at_most(worst, float(fit.tol), advice, unit="violation")
 
 
-@claim(
+@k.claim(
     "the multipliers balance the gradient: ∇f + Jᵀλ = 0, ν ≥ 0, ν or g = 0, within tol",
-    kind=PROVED,
+    kind=k.PROVED,
     source="ML Lagrange Multipliers",
     cost=evaluations(2),
 )
-def multipliers_balance(fit: Fit) -> Evidence:
+def multipliers_balance(fit: k.Fit) -> k.Evidence:
     """The largest of ‖∇f + Jₕᵀλ + J_gᵀν‖, minus the least ν, and |min(ν, −g)|: the conditions of Karush, Kuhn and Tucker."""
     _, J, g, K = _conditions(fit)
     lam, nu = (np.asarray(part, np.float64) for part in fit.multipliers_)
@@ -276,4 +266,4 @@ def multipliers_balance(fit: Fit) -> Evidence:
     )
     scale = max(1.0, float(np.linalg.norm(gradient)))
     advice = "raise max_iter; if it stays, the conditions' gradients depend on each other there, and no multipliers exist"
-    return at_most(max(parts), float(fit.tol) * scale, advice, unit="imbalance")
+    return k.at_most(max(parts), float(fit.tol) * scale, advice, unit="imbalance")

@@ -20,14 +20,8 @@ from typing import Any
 
 import numpy as np
 
-from lemmata.audit.kernel import claims
+from lemmata.audit.kernel import claims, concentration
 from lemmata.audit.kernel.claims import Evidence, Fit, at_least, at_most, claim, fact, unknown
-from lemmata.audit.kernel.concentration import (
-    effective_size,
-    hoeffding,
-    samples_needed,
-    union_bound,
-)
 from lemmata.audit.trust.generalisation import RISK, WITHIN, at_asked_confidence, gains
 from lemmata.audit.trust.seen_rows import SEEN, Memory, judge_seen, memory_of, why_copies
 
@@ -61,10 +55,10 @@ def compare_losses(
     width = bounds[1] - bounds[0]
     means = np.average(L, axis=1, weights=weights)
     chosen = int(np.argmin(means))
-    size = n if weights is None else effective_size(weights)
+    size = n if weights is None else concentration.effective_size(weights)
     # half of δ for the K averages, half for the ordered pairs
-    eps = hoeffding(size, union_bound(2 * K, delta), width)
-    share = union_bound(max(2 * K * (K - 1), 1), delta)
+    eps = concentration.hoeffding(size, concentration.union_bound(2 * K, delta), width)
+    share = concentration.union_bound(max(2 * K * (K - 1), 1), delta)
     behind = np.full(K, -math.inf)
     for other in np.delete(np.arange(K), chosen):
         behind[other] = gains((L[other] - L[chosen]) / width, share, weights).lower * width
@@ -112,7 +106,7 @@ def good_choice(fit):
     K, within = len(found.means), float(fit.get("within") or WITHIN) * width
     if K == 1:
         return unknown("there is one candidate only")
-    rows = f"{samples_needed(within / 2, fit.delta, K, width):,} rows"
+    rows = f"{concentration.samples_needed(within / 2, fit.delta, K, width):,} rows"
     if found.regret > within:
         return unknown(f"up to {found.regret:.3g} better: {rows} would do for any {K} candidates")
     note = f"2ε = {2 * found.eps:.3g} for {K} candidates"

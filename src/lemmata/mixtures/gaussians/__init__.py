@@ -10,14 +10,7 @@ from lemmata.registry import lazily
 __getattr__, __dir__, __all__ = lazily(
     __name__,
     {
-        "GAUSSIANS": "shapes",
-        "DiagonalGaussian": "shapes",
-        "FixedGaussian": "shapes",
-        "FullGaussian": "shapes",
-        "Gaussian": "family",
-        "GaussianParameters": "family",
-        "SphericalGaussian": "shapes",
-        "TiedGaussian": "shapes",
-        "UnitGaussian": "shapes",
+        "shapes": "GAUSSIANS DiagonalGaussian FixedGaussian FullGaussian SphericalGaussian TiedGaussian UnitGaussian",
+        "family": "Gaussian GaussianParameters",
     },
 )

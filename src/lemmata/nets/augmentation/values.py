@@ -11,13 +11,7 @@ import torch.nn.functional as F
 from torch import Generator, Tensor
 
 from lemmata.core.store import storable
-from lemmata.nets.augmentation.draws import (
-    check_batch,
-    check_strength,
-    draw_integers,
-    per_image,
-    uniform,
-)
+from lemmata.nets.augmentation import draws
 
 GREY = (0.299, 0.587, 0.114)  # luminance of red, green and blue (ITU-R BT.601)
 
@@ -27,7 +21,7 @@ def cut_out_at(batch: Tensor, starts: Sequence[Tensor], size: int, fill: float =
     inside = torch.ones((), dtype=torch.bool, device=batch.device)
     for axis, (n, start) in enumerate(zip(batch.shape[2:], starts, strict=True), 2):
         place = torch.arange(n, device=batch.device).view(-1, *(1,) * (batch.ndim - axis - 1))
-        start = per_image(start, batch)
+        start = draws.per_image(start, batch)
         inside = inside & (place >= start) & (place < start + size)
     return batch.masked_fill(inside, fill)
 
@@ -44,17 +38,17 @@ class CutOut:
     fill: float = 0.0
 
     def __post_init__(self):
-        check_strength("size", self.size)
+        draws.check_strength("size", self.size)
 
     def __call__(self, batch: Tensor, generator: Generator) -> Tensor:
-        check_batch(batch, "CutOut")
+        draws.check_batch(batch, "CutOut")
         if self.size == 0:
             return batch
         if self.size > min(batch.shape[2:]):
             raise ValueError(
                 f"CutOut({self.size}) is larger than images of {tuple(batch.shape[2:])}; pass size <= {min(batch.shape[2:])}."
             )
-        starts = [draw_integers(batch, generator, 0, n - self.size) for n in batch.shape[2:]]
+        starts = [draws.draw_integers(batch, generator, 0, n - self.size) for n in batch.shape[2:]]
         return cut_out_at(batch, starts, self.size, self.fill)
 
 
@@ -66,10 +60,10 @@ class Noise:
     deviation: float = 0.05
 
     def __post_init__(self):
-        check_strength("deviation", self.deviation)
+        draws.check_strength("deviation", self.deviation)
 
     def __call__(self, batch: Tensor, generator: Generator) -> Tensor:
-        check_batch(batch, "Noise")
+        draws.check_batch(batch, "Noise")
         if self.deviation == 0:
             return batch
         drawn = torch.randn(
@@ -94,7 +88,7 @@ def blur_by(batch: Tensor, deviations: Tensor, radius: int) -> Tensor:
         padded, n = F.pad(batch, sides, mode="replicate"), batch.shape[axis]
         pieces = (padded.narrow(axis, k, n) for k in range(2 * radius + 1))
         batch = sum(  # type: ignore[assignment]
-            per_image(w, padded) * piece for w, piece in zip(weights.T, pieces, strict=True)
+            draws.per_image(w, padded) * piece for w, piece in zip(weights.T, pieces, strict=True)
         )
     return batch
 
@@ -111,11 +105,11 @@ class Blur:
             raise ValueError(f"deviation={self.deviation}: pass pixels, 0 <= low <= high.")
 
     def __call__(self, batch: Tensor, generator: Generator) -> Tensor:
-        check_batch(batch, "Blur")
+        draws.check_batch(batch, "Blur")
         if self.deviation[1] == 0:
             return batch
         radius = math.ceil(3 * self.deviation[1])  # 99.7 % of the weight
-        return blur_by(batch, uniform(batch, generator, *self.deviation), radius)
+        return blur_by(batch, draws.uniform(batch, generator, *self.deviation), radius)
 
 
 def to_grey(batch: Tensor) -> Tensor:
@@ -153,10 +147,10 @@ class ColourJitter:
 
     def __post_init__(self):
         for name in ("brightness", "contrast", "saturation", "hue"):
-            check_strength(name, getattr(self, name), most=0.5 if name == "hue" else 1)
+            draws.check_strength(name, getattr(self, name), most=0.5 if name == "hue" else 1)
 
     def __call__(self, batch: Tensor, generator: Generator) -> Tensor:
-        check_batch(batch, "ColourJitter")
+        draws.check_batch(batch, "ColourJitter")
         colours = batch.shape[1]
         if (self.saturation or self.hue) and (colours not in (1, 3) or batch.ndim == 3):
             raise ValueError(
@@ -165,7 +159,9 @@ class ColourJitter:
             )
 
         def draw(strength: float) -> Tensor:
-            return per_image(uniform(batch, generator, 1 - strength, 1 + strength), batch)
+            return draws.per_image(
+                draws.uniform(batch, generator, 1 - strength, 1 + strength), batch
+            )
 
         if self.brightness:
             batch = batch * draw(self.brightness)
@@ -176,5 +172,5 @@ class ColourJitter:
         if self.saturation and colours == 3:
             batch = torch.lerp(to_grey(batch), batch, draw(self.saturation))
         if self.hue and colours == 3:
-            batch = turn_hue(batch, uniform(batch, generator, -self.hue, self.hue))
+            batch = turn_hue(batch, draws.uniform(batch, generator, -self.hue, self.hue))
         return batch

@@ -9,12 +9,8 @@ from lemmata.registry import lazily
 __getattr__, __dir__, __all__ = lazily(
     __name__,
     {
-        "Rows": "batches",
-        "Data": "batches",
-        "Batch": "batches",
-        "as_data": "batches",
-        "Stream": "streams",
-        "Loader": "streams",
+        "batches": "Rows Data Batch as_data",
+        "streams": "Stream Loader",
     },
     extra=("torch", "deep"),
 )

@@ -13,13 +13,10 @@ from lemmata.registry import lazily
 __getattr__, __dir__, __all__ = lazily(
     __name__,
     {
-        "NeuralClassifier": "supervised",
-        "NeuralRegressor": "supervised",
-        "Autoencoder": "autoencoder",
-        "AutoencoderNet": "networks",
-        "Reconstruction": "networks",
-        "FeedForward": "networks",
-        "History": "history",
+        "supervised": "NeuralClassifier NeuralRegressor",
+        "autoencoder": "Autoencoder",
+        "networks": "AutoencoderNet Reconstruction FeedForward",
+        "history": "History",
     },
     extra=("torch", "deep"),
 )

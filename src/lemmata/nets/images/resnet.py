@@ -18,14 +18,7 @@ from typing import Any
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from lemmata.nets.images.convnets import (
-    check_batch,
-    check_choice,
-    check_image_shape,
-    check_odd,
-    conv_block,
-    mean_head,
-)
+from lemmata.nets.images import convnets
 
 
 class ResidualBlock(nn.Module):
@@ -39,14 +32,14 @@ class ResidualBlock(nn.Module):
     ) -> None:
         super().__init__()
         first, second = (
-            conv_block(channels, width, 3, stride, norm),
-            conv_block(width, width, 3, 1, norm),
+            convnets.conv_block(channels, width, 3, stride, norm),
+            convnets.conv_block(width, width, 3, 1, norm),
         )
         self.branch = nn.Sequential(first, second[:-1])
         self.skip = skip
         self.projection: nn.Module = nn.Identity()
         if skip and (stride != 1 or channels != width):
-            self.projection = conv_block(channels, width, 1, stride, norm)[:-1]
+            self.projection = convnets.conv_block(channels, width, 1, stride, norm)[:-1]
         if norm and skip:
             last: Any = second[-2]
             nn.init.zeros_(last.weight)  # a new block is the identity, as far as it can be
@@ -93,10 +86,10 @@ class ResNet(nn.Module):
         dropout: float = 0.0,
     ) -> None:
         super().__init__()
-        shape, widths = check_image_shape(input_shape, type(self).__name__), tuple(widths)
+        shape, widths = convnets.check_image_shape(input_shape, type(self).__name__), tuple(widths)
         depths = (blocks,) * len(widths) if isinstance(blocks, int) else tuple(blocks)
-        check_choice("stem", stem, ("full", "pool", "stride"))
-        check_odd(stem_kernel=stem_kernel)
+        convnets.check_choice("stem", stem, ("full", "pool", "stride"))
+        convnets.check_odd(stem_kernel=stem_kernel)
         if len(depths) != len(widths) or not widths or min(widths + depths) < 1:
             raise ValueError(
                 f"widths={widths}, blocks={depths}: pass one or more widths, and as many numbers of blocks or one for all."
@@ -105,7 +98,9 @@ class ResNet(nn.Module):
             "input_shape": shape, "n_outputs": n_outputs, "widths": widths, "blocks": depths, "stem": stem,
             "stem_kernel": stem_kernel, "norm": norm, "skip": skip, "dropout": dropout,
         }  # fmt: skip
-        first = conv_block(shape[0], widths[0], stem_kernel, 2 if stem == "stride" else 1, norm)
+        first = convnets.conv_block(
+            shape[0], widths[0], stem_kernel, 2 if stem == "stride" else 1, norm
+        )
         self.stem = nn.Sequential(*first, *([nn.MaxPool2d(2)] if stem == "pool" else []))
         stages, channels = [], widths[0]
         for stage, (width, depth) in enumerate(zip(widths, depths, strict=True)):
@@ -116,7 +111,9 @@ class ResNet(nn.Module):
                 channels = width
             stages.append(nn.Sequential(*parts))
         self.stages = nn.Sequential(*stages)
-        self.head = mean_head(channels, n_outputs, dropout)
+        self.head = convnets.mean_head(channels, n_outputs, dropout)
 
     def forward(self, x: Tensor) -> Tensor:
-        return self.head(self.stages(self.stem(check_batch(x, self.config["input_shape"]))))
+        return self.head(
+            self.stages(self.stem(convnets.check_batch(x, self.config["input_shape"])))
+        )

@@ -12,13 +12,8 @@ from lemmata.registry import lazily
 __getattr__, __dir__, __all__ = lazily(
     __name__,
     {
-        "MLP": "network",
-        "Workspace": "network",
-        "ACTIVATIONS": "network",
-        "LOSSES": "network",
-        "MLPAlgorithm": "training",
-        "MLPQuasiNewton": "training",
-        "MLPClassifier": "estimators",
-        "MLPRegressor": "estimators",
+        "network": "MLP Workspace ACTIVATIONS LOSSES",
+        "training": "MLPAlgorithm MLPQuasiNewton",
+        "estimators": "MLPClassifier MLPRegressor",
     },
 )

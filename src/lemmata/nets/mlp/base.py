@@ -29,16 +29,9 @@ from lemmata.core.parameters import (
 from lemmata.core.runs.trace import Trace
 from lemmata.core.supervised import Supervised
 from lemmata.core.validation import Interval
+from lemmata.nets.mlp import training
 from lemmata.nets.mlp.network import ACTIVATIONS, LOSSES, MLP
 from lemmata.nets.mlp.steps import NAMED, step_for
-from lemmata.nets.mlp.training import (
-    MLPAlgorithm,
-    MLPQuasiNewton,
-    MLPQuasiNewtonState,
-    MLPState,
-    NoProgress,
-    Sample,
-)
 
 Array = np.ndarray
 SOLVERS = {"adam", "sgd", "lbfgs", *NAMED}
@@ -157,13 +150,15 @@ class Perceptron(Supervised):
         sizes = (data.shape[1], *map(int, hidden), self._n_outputs(data.targets))
         return MLP(sizes, self.activation, self._loss_name(data.targets))
 
-    def _problem(self, data: Blocks) -> Sample:
+    def _problem(self, data: Blocks) -> training.Sample:
         data = self._weight_rows(data)
         assert data.targets is not None
         whole = data.source if isinstance(data.source, np.ndarray) or data.sparse else None
         if whole is None:  # a stream or a dask array: batches are drawn from all rows
             whole = np.concatenate([rows for rows, _ in data])
-        return Sample(data, whole, self._loss_targets(data.targets, data.dtype), data.weights)
+        return training.Sample(
+            data, whole, self._loss_targets(data.targets, data.dtype), data.weights
+        )
 
     def _weight_rows(self, data: Blocks) -> Blocks:
         """The rows with the weights of the loss."""
@@ -181,11 +176,11 @@ class Perceptron(Supervised):
             )
         return min(int(self.batch_size), n)
 
-    def _algorithm(self, data: Blocks) -> MLPAlgorithm | MLPQuasiNewton:
+    def _algorithm(self, data: Blocks) -> training.MLPAlgorithm | training.MLPQuasiNewton:
         net, start = self._net(data), self._start(data)
         if self.solver == "lbfgs":
             rest = None if self.time_limit is None else self._time_left()
-            return MLPQuasiNewton(
+            return training.MLPQuasiNewton(
                 net, float(self.alpha), float(self.tol), int(self.max_iter), int(self.max_fun), rest, self.init, start
             )  # fmt: skip
         if (
@@ -199,7 +194,7 @@ class Perceptron(Supervised):
         validation = float(self.validation_fraction) if self.early_stopping else 0.0
         n = data.shape[0] - (math.ceil(validation * data.shape[0]) if validation else 0)
         schedule = self.learning_rate if self.solver == "sgd" else "constant"
-        return MLPAlgorithm(
+        return training.MLPAlgorithm(
             net, step_for(self), self._batch_size(max(n, 1)), float(self.alpha), float(self.learning_rate_init), schedule,
             float(self.power_t), bool(self.shuffle), float(self.dropout), validation, self.classifies, float(self.tol),
             float(self.n_iter_no_change), self.init, start,
@@ -227,17 +222,19 @@ class Perceptron(Supervised):
     def _stop(self) -> Stop:
         if self.solver == "lbfgs":
             return Never()
-        return self._within_time(NoProgress(float(self.n_iter_no_change)) | MaxSteps(self.max_iter))
+        return self._within_time(
+            training.NoProgress(float(self.n_iter_no_change)) | MaxSteps(self.max_iter)
+        )
 
     # --- the result ---
 
-    def _attributes(self, solution: Solution, problem: Sample) -> dict[str, Any]:
+    def _attributes(self, solution: Solution, problem: training.Sample) -> dict[str, Any]:
         state, net = solution.state, solution.algorithm.net
         shown = {
             **solution.attributes, "n_layers_": len(net.sizes), "n_outputs_": net.sizes[-1],
             "out_activation_": LOSSES[net.loss].output,
         }  # fmt: skip
-        if isinstance(state, MLPQuasiNewtonState):
+        if isinstance(state, training.MLPQuasiNewtonState):
             curve, scores = state.curve[1:].tolist(), None
             self._memory = None
             shown |= {"t_": len(curve) * problem.shape[0], "validation_rows_": None}
@@ -296,7 +293,7 @@ class Perceptron(Supervised):
             raise ValueError("partial_fit does not support early_stopping=True")
         first = not hasattr(self, "coefs_")
         algorithm = self._algorithm(data)
-        assert isinstance(algorithm, MLPAlgorithm)
+        assert isinstance(algorithm, training.MLPAlgorithm)
         if not first:
             algorithm = replace(algorithm, start=self._theta())
         problem = self._problem(data)
@@ -313,7 +310,7 @@ class Perceptron(Supervised):
                 "this epoch left the finite numbers and is undone: lower learning_rate_init, or scale the columns of X."
             )
         attributes = self._attributes(solution, problem)
-        assert isinstance(solution.state, MLPState)
+        assert isinstance(solution.state, training.MLPState)
         if not first:
             attributes["t_"] = self.t_ + data.shape[0]
             attributes["loss_curve_"] = [*self.loss_curve_, attributes["loss_"]]

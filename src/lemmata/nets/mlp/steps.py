@@ -16,18 +16,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from lemmata.optim import (
-    AdaGrad,
-    AdamCIL,
-    AveragedMomentum,
-    GradientDescent,
-    HeavyBall,
-    Nesterov,
-    Optimizer,
-    OptState,
-    RMSprop,
-    SignSGD,
-)
+from lemmata import optim
 
 Array = np.ndarray
 Slots = tuple[Array, ...]
@@ -130,7 +119,7 @@ class InPlaceAdam:
 class Pure:
     """An optimiser of `lemmata.optim`, with its own step size."""
 
-    optimizer: Optimizer
+    optimizer: optim.Optimizer
 
     def slots(self, theta: Array) -> Slots:
         return tuple(slot for (slot,) in self.optimizer.init((theta,)).slots)
@@ -138,7 +127,7 @@ class Pure:
     def step_into(self, theta, gradient, slots, count, eta, ridge, n):
         if ridge:
             gradient[:n] += ridge * theta[:n]
-        memory = OptState(count, tuple((slot,) for slot in slots))
+        memory = optim.OptState(count, tuple((slot,) for slot in slots))
         (new,), memory = self.optimizer.step(memory, (theta,), (gradient,))
         theta[...] = new
         return tuple(slot for (slot,) in memory.slots)
@@ -148,14 +137,14 @@ class Pure:
 
 
 NAMED: dict[str, Any] = {
-    "gd": lambda p: GradientDescent(p.learning_rate_init),
-    "heavy-ball": lambda p: HeavyBall(p.learning_rate_init, p.momentum),
-    "averaged-momentum": lambda p: AveragedMomentum(p.learning_rate_init, p.momentum),
-    "nesterov": lambda p: Nesterov(p.learning_rate_init, p.momentum),
-    "adagrad": lambda p: AdaGrad(p.learning_rate_init),
-    "rmsprop": lambda p: RMSprop(p.learning_rate_init, p.beta_2),
-    "adam-cil": lambda p: AdamCIL(p.learning_rate_init, p.beta_1, p.beta_2),
-    "signsgd": lambda p: SignSGD(p.learning_rate_init),
+    "gd": lambda p: optim.GradientDescent(p.learning_rate_init),
+    "heavy-ball": lambda p: optim.HeavyBall(p.learning_rate_init, p.momentum),
+    "averaged-momentum": lambda p: optim.AveragedMomentum(p.learning_rate_init, p.momentum),
+    "nesterov": lambda p: optim.Nesterov(p.learning_rate_init, p.momentum),
+    "adagrad": lambda p: optim.AdaGrad(p.learning_rate_init),
+    "rmsprop": lambda p: optim.RMSprop(p.learning_rate_init, p.beta_2),
+    "adam-cil": lambda p: optim.AdamCIL(p.learning_rate_init, p.beta_1, p.beta_2),
+    "signsgd": lambda p: optim.SignSGD(p.learning_rate_init),
 }
 
 

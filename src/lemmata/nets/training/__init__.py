@@ -12,18 +12,11 @@ from lemmata.registry import lazily
 __getattr__, __dir__, __all__ = lazily(
     __name__,
     {
-        "Training": "algorithm",
-        "train": "algorithm",
-        "NoImprovement": "algorithm",
-        "NoValidationGain": "algorithm",
-        "TrainingState": "trainer",
-        "Objective": "losses",
-        "objective": "losses",
-        "CrossEntropy": "losses",
-        "Huber": "losses",
-        "WarmUp": "optimisers",
-        "OneCycle": "optimisers",
-        "processes": "devices",
+        "algorithm": "Training train NoImprovement NoValidationGain",
+        "trainer": "TrainingState",
+        "losses": "Objective objective CrossEntropy Huber",
+        "optimisers": "WarmUp OneCycle",
+        "devices": "processes",
     },
     extra=("torch", "deep"),
 )

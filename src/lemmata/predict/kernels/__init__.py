@@ -24,13 +24,10 @@ from lemmata.registry import lazily
 __getattr__, __dir__, __all__ = lazily(
     __name__,
     {
-        **dict.fromkeys(["Constant", "Kernel", "Product", "Sum"], "base"),
-        **dict.fromkeys(
-            ["Cosine", "Laplacian", "Linear", "Polynomial", "RBF", "Sigmoid"], "standard"
-        ),
-        **dict.fromkeys(["MatrixFunction", "PairFunction", "Precomputed"], "standard"),
-        **dict.fromkeys(["GAMMAS", "KERNELS", "kernel_of", "unit_rows"], "standard"),
-        **dict.fromkeys(["feature_map", "kernel_error", "n_features"], "feature_maps"),
-        "is_positive": "positivity",
+        "base": "Constant Kernel Product Sum",
+        "standard": "Cosine Laplacian Linear Polynomial RBF Sigmoid MatrixFunction PairFunction Precomputed "
+        "GAMMAS KERNELS kernel_of unit_rows",
+        "feature_maps": "feature_map kernel_error n_features",
+        "positivity": "is_positive",
     },
 )

@@ -11,15 +11,9 @@ import numpy as np
 import scipy.sparse as sp
 
 from lemmata.core.store import storable
+from lemmata.predict.kernels import tiles
 from lemmata.predict.kernels.base import Kernel, is_number
-from lemmata.predict.kernels.tiles import (
-    dense,
-    float_rows,
-    products,
-    squared_distances,
-    squares,
-    variance,
-)
+from lemmata.predict.kernels.tiles import products
 
 Array = np.ndarray
 GAMMAS = ("scale", "auto")
@@ -36,7 +30,7 @@ class Linear(Kernel):
         return products(A, B)
 
     def diagonal(self, X):
-        return squares(float_rows(X))
+        return tiles.squares(tiles.float_rows(X))
 
 
 class _WithGamma(Kernel):
@@ -47,11 +41,11 @@ class _WithGamma(Kernel):
     def _fit_to(self, X):
         if not isinstance(self.gamma, str | None):
             return self
-        X = float_rows(X)
+        X = tiles.float_rows(X)
         if self.gamma != "scale":
             return self._without_data(X.shape[1])
         with np.errstate(over="ignore"):
-            scale = X.shape[1] * variance(X)
+            scale = X.shape[1] * tiles.variance(X)
         if not np.isfinite(scale):
             raise ValueError(
                 "gamma='scale' is 1/(n_features · Var X), and the variance of X overflows: divide X by its largest number."
@@ -104,8 +98,8 @@ class Polynomial(_WithGamma):
         return self._power(products(A, B))
 
     def diagonal(self, X):
-        X = float_rows(X)
-        return self._without_data(X.shape[1])._power(squares(X))
+        X = tiles.float_rows(X)
+        return self._without_data(X.shape[1])._power(tiles.squares(X))
 
     def _power(self, products):
         base = products
@@ -137,7 +131,7 @@ class RBF(_WithGamma):
         _check_gamma(self.gamma)
 
     def _tile(self, A, B, dtype):
-        K = squared_distances(A, B)
+        K = tiles.squared_distances(A, B)
         K *= -float(self.gamma)  # type: ignore[arg-type]
         K = K.astype(dtype, copy=False)
         return np.exp(K, out=K)
@@ -148,7 +142,7 @@ class RBF(_WithGamma):
             return super()._against(X, members, cuts)
         gamma, X = float(self.gamma), X[members].astype(np.float64)  # type: ignore[arg-type]
         X -= X.mean(axis=0)  # far from 0 the three terms would cancel
-        length, one = -gamma * squares(X)[:, None], np.ones((len(X), 1))
+        length, one = -gamma * tiles.squares(X)[:, None], np.ones((len(X), 1))
         left, right = np.hstack([2 * gamma * X, length, one]), np.hstack([X, one, length])
         parts = [right[cut].T for cut in cuts]
 
@@ -160,7 +154,7 @@ class RBF(_WithGamma):
         return tile
 
     def diagonal(self, X):
-        X = float_rows(X)
+        X = tiles.float_rows(X)
         return np.ones(X.shape[0], dtype=X.dtype)
 
 
@@ -185,13 +179,13 @@ class Laplacian(_WithGamma):
     def _tile(self, A, B, dtype):
         from scipy.spatial.distance import cdist
 
-        K = cdist(dense(A).astype(np.float64), dense(B).astype(np.float64), "cityblock")
+        K = cdist(tiles.dense(A).astype(np.float64), tiles.dense(B).astype(np.float64), "cityblock")
         K *= -float(self.gamma)  # type: ignore[arg-type]
         K = K.astype(dtype, copy=False)
         return np.exp(K, out=K)
 
     def diagonal(self, X):
-        X = float_rows(X)
+        X = tiles.float_rows(X)
         return np.ones(X.shape[0], dtype=X.dtype)
 
 
@@ -214,8 +208,8 @@ class Sigmoid(_WithGamma):
         return self._squash(products(A, B))
 
     def diagonal(self, X):
-        X = float_rows(X)
-        return self._without_data(X.shape[1])._squash(squares(X))
+        X = tiles.float_rows(X)
+        return self._without_data(X.shape[1])._squash(tiles.squares(X))
 
     def _squash(self, inner):
         inner *= self.gamma
@@ -235,7 +229,7 @@ class CosineKernel(Kernel):
         return products(units, units if A is B else unit_rows(B))
 
     def diagonal(self, X):
-        X = float_rows(X)
+        X = tiles.float_rows(X)
         return (np.asarray(abs(X).sum(axis=1)).ravel() > 0).astype(X.dtype)
 
     def __repr__(self):
@@ -253,7 +247,7 @@ class Precomputed(Kernel):
     version = 1
 
     def __call__(self, X: Any, Y: Any = None) -> Array:
-        X = dense(float_rows(X))
+        X = tiles.dense(tiles.float_rows(X))
         if X.shape[1] != (X.shape[0] if Y is None else Y.shape[0]):
             form = "as many rows as columns"
             if Y is not None:
@@ -268,7 +262,7 @@ class Precomputed(Kernel):
         return lambda rows, c, dtype: X[members[rows][:, None], parts[c]].astype(dtype, copy=False)
 
     def diagonal(self, X):
-        return np.diagonal(dense(float_rows(X)))
+        return np.diagonal(tiles.dense(tiles.float_rows(X)))
 
 
 def unit_rows(X: Any) -> Any:
@@ -276,7 +270,7 @@ def unit_rows(X: Any) -> Any:
     largest = abs(X).max(axis=1)
     largest = largest.toarray() if sp.issparse(largest) else largest
     X = _divide_rows(X, np.asarray(largest).ravel())
-    return _divide_rows(X, np.sqrt(squares(X)))
+    return _divide_rows(X, np.sqrt(tiles.squares(X)))
 
 
 def _divide_rows(X: Any, lengths: Array) -> Any:
@@ -305,14 +299,16 @@ class PairFunction(Kernel):
     parameters: Mapping[str, Any] = field(default_factory=dict)
 
     def _tile(self, A, B, dtype):
-        A, B = dense(A), dense(B)
+        A, B = tiles.dense(A), tiles.dense(B)
         return np.array(
             [[self.function(a, b, **self.parameters) for b in B] for a in A], dtype=dtype
         )
 
     def diagonal(self, X):
-        X = float_rows(X)
-        return np.array([self.function(x, x, **self.parameters) for x in dense(X)], dtype=X.dtype)
+        X = tiles.float_rows(X)
+        return np.array(
+            [self.function(x, x, **self.parameters) for x in tiles.dense(X)], dtype=X.dtype
+        )
 
 
 @dataclass(frozen=True)
@@ -331,7 +327,7 @@ class MatrixFunction(Kernel):
         return K.astype(dtype, copy=False)
 
     def diagonal(self, X):
-        X = float_rows(X)
+        X = tiles.float_rows(X)
         rows = (X[i : i + 1] for i in range(X.shape[0]))
         return np.array([float(self._tile(x, x, X.dtype)[0, 0]) for x in rows], dtype=X.dtype)
 

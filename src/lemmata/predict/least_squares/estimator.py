@@ -35,24 +35,13 @@ from lemmata.core.parameters import KW_ONLY, fitted, parameter
 from lemmata.core.store import storable
 from lemmata.core.supervised import Regressor
 from lemmata.predict.base import predict_linear
+from lemmata.predict.least_squares import normal_equations as normal
 from lemmata.predict.least_squares.inference import (
     Inference,
     Influence,
     infer,
     measure_influence,
     predict_interval,
-)
-from lemmata.predict.least_squares.normal_equations import (
-    EPS,
-    ROUGH,
-    SAFE,
-    NormalEquations,
-    centred_rows,
-    eigen_solve,
-    factor,
-    refuse_vanishing_columns,
-    residuals,
-    svd_solve,
 )
 
 Array = np.ndarray
@@ -67,14 +56,14 @@ MOST_ROWS = 2**27  # numbers that are decomposed as rows, 1 GB; beyond, the equa
 class LeastSquaresProblem:
     """The sums, and the rows they came from: None for batches that are gone."""
 
-    sums: NormalEquations
+    sums: normal.NormalEquations
     data: Blocks | None
     intercept: bool
 
     @classmethod
     def of(cls, data: Blocks, intercept: bool) -> LeastSquaresProblem:
-        sums = NormalEquations.gather(data)
-        refuse_vanishing_columns(sums, data)
+        sums = normal.NormalEquations.gather(data)
+        normal.refuse_vanishing_columns(sums, data)
         return cls(sums, data, intercept)
 
     @property
@@ -125,12 +114,12 @@ class LeastSquaresAlgorithm:
             A, cross = without(A, cross, problem.sums.constant_columns())
         if self.positive:
             return self._nonnegative(A, cross, squares, problem)
-        factored = factor(A)
-        if factored is None or factored.safe < max(SAFE, 10 * self.tol**2):
+        factored = normal.factor(A)
+        if factored is None or factored.safe < max(normal.SAFE, 10 * self.tol**2):
             return self._decompose(A, cross, squares, problem)
         coef = factored.solve(cross)
         singular = np.sqrt(np.maximum(scipy.linalg.eigvalsh(A, check_finite=False)[::-1], 0.0))
-        rough = factored.safe < ROUGH
+        rough = factored.safe < normal.ROUGH
         solved = LinearState(
             coef, explain(squares, coef, cross, A), len(A), singular[: problem.sums.count], "normal"
         )
@@ -141,21 +130,23 @@ class LeastSquaresAlgorithm:
         data = problem.data
         if data is not None and data.in_memory and np.prod(data.shape) <= MOST_ROWS:
             constant = problem.sums.constant_columns() if problem.intercept else None
-            X, y = centred_rows(data, problem.x_mean, problem.y_mean, constant)
-            coef, rank, singular = svd_solve(X, y, self.tol)
+            X, y = normal.centred_rows(data, problem.x_mean, problem.y_mean, constant)
+            coef, rank, singular = normal.svd_solve(X, y, self.tol)
             left = ((y - X @ coef) ** 2).sum(axis=0)
             return LinearState(coef, left, rank, singular, "svd")
-        coef, rank = eigen_solve(A, cross, self.tol)
+        coef, rank = normal.eigen_solve(A, cross, self.tol)
         values = scipy.linalg.eigvalsh(A, check_finite=False)[::-1][: problem.sums.count]
         singular = np.sqrt(np.maximum(values, 0.0))
         solved = LinearState(coef, explain(squares, coef, cross, A), rank, singular, "eigh")
-        return refine(solved, lambda g: eigen_solve(A, g, self.tol)[0], A, problem, rough=True)
+        return refine(
+            solved, lambda g: normal.eigen_solve(A, g, self.tol)[0], A, problem, rough=True
+        )
 
     def _nonnegative(self, A, cross, squares, problem) -> LinearState:
         """min ½‖Mw − MA⁻c‖² over w ≥ 0 with MᵀM = A, each target apart; then again on the weights that are not 0."""
         coef = np.column_stack([nonnegative(A, one) for one in cross.T])
         values = scipy.linalg.eigvalsh(A, check_finite=False)
-        kept = values > max(self.tol**2, 8 * len(A) * EPS) * max(values[-1], 0.0)
+        kept = values > max(self.tol**2, 8 * len(A) * normal.EPS) * max(values[-1], 0.0)
         singular = np.sqrt(np.maximum(values[::-1], 0.0))[: problem.sums.count]
         solved = LinearState(
             coef, explain(squares, coef, cross, A), int(kept.sum()), singular, "nnls"
@@ -166,7 +157,7 @@ class LeastSquaresAlgorithm:
         def on_support(gradient):
             step = np.zeros_like(coef)
             for j, active in enumerate((coef > 0).T):
-                part = factor(A[np.ix_(active, active)]) if active.any() else None
+                part = normal.factor(A[np.ix_(active, active)]) if active.any() else None
                 if part is not None:
                     step[active, j] = part.solve(gradient[active, j][:, None])[:, 0]
             return step
@@ -200,7 +191,7 @@ def nonnegative(A: Array, c: Array, alpha: float = 0.0) -> Array:
     C = A * scale * scale[:, None]
     C.flat[:: len(C) + 1] += alpha * scale**2
     values, V = scipy.linalg.eigh(C, check_finite=False)
-    kept = values > 8 * len(C) * EPS * max(values[-1], 0.0)
+    kept = values > 8 * len(C) * normal.EPS * max(values[-1], 0.0)
     root = np.sqrt(values[kept])
     M = root[:, None] * V[:, kept].T
     return scale * scipy.optimize.nnls(M, (V[:, kept].T @ (scale * c)) / root)[0]
@@ -213,10 +204,10 @@ def explain(squares: Array, coef: Array, cross: Array, A: Array) -> Array:
 
 def refine(state: LinearState, solve: Any, A: Array, problem: Any, rough: bool) -> LinearState:
     """w + A⁻¹ Σ s x̃r with residuals of the data, where the sums alone have lost digits of w or of Σ s r²."""
-    lost = state.squares < ROUGH * problem.sums.system(problem.intercept)[2]
+    lost = state.squares < normal.ROUGH * problem.sums.system(problem.intercept)[2]
     if problem.data is None or not (rough or lost.any()):
         return state
-    found = residuals(problem.data, state.coef, problem.y_mean - problem.x_mean @ state.coef)
+    found = normal.residuals(problem.data, state.coef, problem.y_mean - problem.x_mean @ state.coef)
     gradient = found.gradient - np.multiply.outer(problem.x_mean, found.total)
     if problem.intercept:
         gradient[problem.sums.constant_columns()] = 0.0
@@ -283,11 +274,11 @@ class LinearRegression(Regressor):
         "residual_squares_": "m >=0",
         "n_samples_": "int >=1",
         "solver_": str,
-        "sums_?": NormalEquations,
+        "sums_?": normal.NormalEquations,
     }
     coef_: Array = fitted()
     intercept_: Any = fitted()
-    sums_: NormalEquations = fitted()
+    sums_: normal.NormalEquations = fitted()
     residual_squares_: Array = fitted()
     rank_: int = fitted()
     n_samples_: int = fitted()

@@ -35,21 +35,9 @@ from lemmata.core.loop import MaxSteps, Solution, warn_user
 from lemmata.core.parameters import COUNT, KW_ONLY, NONNEGATIVE, choice, fitted, parameter
 from lemmata.core.supervised import Regressor
 from lemmata.predict.base import predict_linear
-from lemmata.predict.least_squares.conjugate_gradients import (
-    CentredProducts,
-    ConjugateGradientAlgorithm,
-)
-from lemmata.predict.least_squares.estimator import (
-    FORM_SPARSE_BELOW,
-    LeastSquaresProblem,
-    show_weights,
-)
-from lemmata.predict.least_squares.ridge_systems import (
-    DualProblem,
-    DualSystemAlgorithm,
-    PrimalSystemAlgorithm,
-    ShrinkAlgorithm,
-)
+from lemmata.predict.least_squares import conjugate_gradients as conjugate
+from lemmata.predict.least_squares import estimator as ordinary
+from lemmata.predict.least_squares import ridge_systems as systems
 
 Array = np.ndarray
 FORM_BELOW = 2048  # the smaller side up to which a system is formed by "auto"; above, conjugate gradients win
@@ -146,7 +134,7 @@ class Ridge(Regressor):
             return "cg"
         small, few_rows = min(n, d), data.in_memory and n < d
         if asked == "auto":
-            wide = data.sparse and small > FORM_SPARSE_BELOW
+            wide = data.sparse and small > ordinary.FORM_SPARSE_BELOW
             if wide or (small > FORM_BELOW and np.all(np.asarray(self.alpha) > 0)):
                 return "cg"
         return "dual" if few_rows else "primal"
@@ -154,20 +142,22 @@ class Ridge(Regressor):
     def _algorithm(self, data: Blocks) -> Any:
         way, alpha = self._way(data), self._penalties(data)
         if way == "cg":
-            return ConjugateGradientAlgorithm(
+            return conjugate.ConjugateGradientAlgorithm(
                 alpha, min(self.tol, TIGHT) if self.solver == "auto" else self.tol
             )
         if way == "primal":
-            return PrimalSystemAlgorithm(alpha, self.positive)
-        return DualSystemAlgorithm(alpha) if way == "dual" else ShrinkAlgorithm(alpha)
+            return systems.PrimalSystemAlgorithm(alpha, self.positive)
+        return (
+            systems.DualSystemAlgorithm(alpha) if way == "dual" else systems.ShrinkAlgorithm(alpha)
+        )
 
     def _problem(self, data: Blocks) -> Any:
         way = self._way(data)
         if way == "cg":
-            return CentredProducts(data, self.fit_intercept, self._penalties(data))
+            return conjugate.CentredProducts(data, self.fit_intercept, self._penalties(data))
         if way == "primal":
-            return LeastSquaresProblem.of(data, self.fit_intercept)
-        return DualProblem.of(data, self.fit_intercept)
+            return ordinary.LeastSquaresProblem.of(data, self.fit_intercept)
+        return systems.DualProblem.of(data, self.fit_intercept)
 
     def _most_steps(self) -> int:
         return self.max_iter or max(1000, 10 * self.n_features_in_)
@@ -186,4 +176,4 @@ class Ridge(Regressor):
         )
 
     def _attributes(self, solution: Solution, problem: Any) -> dict[str, Any]:
-        return show_weights(solution.state, problem, problem.data)
+        return ordinary.show_weights(solution.state, problem, problem.data)

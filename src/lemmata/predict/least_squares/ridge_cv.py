@@ -39,14 +39,10 @@ from lemmata.core.parameters import KW_ONLY, POSITIVE, choice, fitted, parameter
 from lemmata.core.store import storable
 from lemmata.core.supervised import Regressor
 from lemmata.predict.base import predict_linear
+from lemmata.predict.least_squares import ridge_systems as systems
 from lemmata.predict.least_squares.estimator import LeastSquaresProblem, show_weights, without
 from lemmata.predict.least_squares.normal_equations import pack
 from lemmata.predict.least_squares.ridge import STORED, Ridge
-from lemmata.predict.least_squares.ridge_systems import (
-    DualProblem,
-    DualSystemAlgorithm,
-    PrimalSystemAlgorithm,
-)
 
 Array = np.ndarray
 PIECE = 2**21  # numbers of a block of rows times V at once: 16 MB
@@ -81,9 +77,9 @@ class LeaveOneOutAlgorithm:
     score: Callable[[Array, Array, Array | None], float] | None
     stores: bool
 
-    def init(self, problem: LeastSquaresProblem | DualProblem, rng: Any) -> RidgePathState:
+    def init(self, problem: LeastSquaresProblem | systems.DualProblem, rng: Any) -> RidgePathState:
         d = problem.data.shape[1]  # type: ignore[union-attr]
-        if isinstance(problem, DualProblem):
+        if isinstance(problem, systems.DualProblem):
             squares = (problem.targets**2).sum(axis=0)
         else:
             squares = problem.sums.system(problem.intercept)[2]
@@ -93,7 +89,7 @@ class LeaveOneOutAlgorithm:
         )
 
     def step(self, state: RidgePathState, problem: Any) -> RidgePathState:
-        dual = isinstance(problem, DualProblem)
+        dual = isinstance(problem, systems.DualProblem)
         errors = dual_errors if dual else primal_errors
         whole = self.stores or self.score is not None
         # (n, m, K) scaled by √s, or sums of their squares (m, K)
@@ -103,7 +99,7 @@ class LeaveOneOutAlgorithm:
             scores = scores.mean(axis=0, keepdims=True) if self.score is None else scores
         best = np.argmax(scores, axis=1)
         alpha = np.broadcast_to(self.alphas[best], len(state.alpha)).astype(np.float64)
-        solver = (DualSystemAlgorithm if dual else PrimalSystemAlgorithm)(alpha)
+        solver = (systems.DualSystemAlgorithm if dual else systems.PrimalSystemAlgorithm)(alpha)
         solved = solver.step(solver.init(problem, None), problem)
         shown = None
         if self.stores:
@@ -194,7 +190,7 @@ def _errors_of(V, z_mean, y_mean, coefs, shrunk, share, whole, rows, columns):
     return np.concatenate(parts) if whole else total
 
 
-def dual_errors(problem: DualProblem, alphas: Array, whole: bool) -> Array:
+def dual_errors(problem: systems.DualProblem, alphas: Array, whole: bool) -> Array:
     """The same from the eigenvectors of K, n × n."""
     K, y, n = problem.kernel, problem.targets, len(problem.targets)
     s = np.ones(n) if problem.data.weights is None else problem.data.weights
@@ -307,7 +303,7 @@ class RidgeCV(Regressor):
 
     def _problem(self, data: Blocks) -> Any:
         if data.in_memory and data.shape[0] < data.shape[1]:
-            return DualProblem.of(data, self.fit_intercept)
+            return systems.DualProblem.of(data, self.fit_intercept)
         return LeastSquaresProblem.of(data, self.fit_intercept)
 
     def _stop(self):

@@ -15,22 +15,8 @@ import scipy.linalg
 
 from lemmata.core.blocks import Blocks
 from lemmata.core.store import storable
-from lemmata.predict.least_squares.estimator import (
-    MOST_ROWS,
-    LeastSquaresProblem,
-    nonnegative,
-    without,
-)
-from lemmata.predict.least_squares.normal_equations import (
-    EPS,
-    ROUGH,
-    SAFE,
-    centred_rows,
-    column_scale,
-    eigen_solve,
-    factor,
-    residuals,
-)
+from lemmata.predict.least_squares import estimator as ordinary
+from lemmata.predict.least_squares import normal_equations as normal
 
 Array = np.ndarray
 
@@ -71,29 +57,29 @@ class PrimalSystemAlgorithm(_Direct):
     alpha: Array  # (m,)
     positive: bool = False
 
-    def init(self, problem: LeastSquaresProblem, rng: Any) -> RidgeState:
+    def init(self, problem: ordinary.LeastSquaresProblem, rng: Any) -> RidgeState:
         _, c, squares = problem.sums.system(problem.intercept)
         return RidgeState(np.zeros(c.shape), 0.5 * np.asarray(squares))
 
-    def step(self, state: RidgeState, problem: LeastSquaresProblem) -> RidgeState:
+    def step(self, state: RidgeState, problem: ordinary.LeastSquaresProblem) -> RidgeState:
         A, c, squares = problem.sums.system(problem.intercept)
         if problem.intercept:
-            A, c = without(A, c, problem.sums.constant_columns())
+            A, c = ordinary.without(A, c, problem.sums.constant_columns())
         if self.positive:
-            coef, solver = (
-                np.column_stack([nonnegative(A, c[:, j], a) for j, a in enumerate(self.alpha)]),
-                "nnls",
-            )
+            each = [ordinary.nonnegative(A, c[:, j], a) for j, a in enumerate(self.alpha)]
+            coef, solver = np.column_stack(each), "nnls"
         else:
             coef, solver = self._solve(A, c, problem)
         quadratic = np.einsum("jm,jm->m", coef, A @ coef + self.alpha * coef - 2 * c)
         return RidgeState(coef, 0.5 * (squares + quadratic), solver)
 
-    def _solve(self, A: Array, c: Array, problem: LeastSquaresProblem) -> tuple[Array, str]:
+    def _solve(
+        self, A: Array, c: Array, problem: ordinary.LeastSquaresProblem
+    ) -> tuple[Array, str]:
         alphas = np.unique(self.alpha)
         # one factor per α costs d³/3, all eigenvectors some 9 d³
-        factors = {a: factor(A, a) for a in alphas} if len(alphas) <= 16 else {}
-        sound = {a: f for a, f in factors.items() if f is not None and f.safe >= SAFE}
+        factors = {a: normal.factor(A, a) for a in alphas} if len(alphas) <= 16 else {}
+        sound = {a: f for a, f in factors.items() if f is not None and f.safe >= normal.SAFE}
         if len(sound) < len(alphas):
             return _decompose(A, c, self.alpha, problem)
         worst = min(f.safe for f in sound.values())
@@ -105,15 +91,15 @@ class PrimalSystemAlgorithm(_Direct):
             return found
 
         coef = solve(c)
-        if worst < ROUGH and problem.data is not None:
+        if worst < normal.ROUGH and problem.data is not None:
             coef += solve(_gradient(coef, self.alpha, problem))
         return coef, "cholesky"
 
 
-def _gradient(coef: Array, alpha: Array, problem: LeastSquaresProblem) -> Array:
+def _gradient(coef: Array, alpha: Array, problem: ordinary.LeastSquaresProblem) -> Array:
     """Σ s x̃r − αw from the residuals of the data: minus the gradient, with all its digits."""
     assert problem.data is not None
-    found = residuals(problem.data, coef, problem.y_mean - problem.x_mean @ coef)
+    found = normal.residuals(problem.data, coef, problem.y_mean - problem.x_mean @ coef)
     left = found.gradient - np.multiply.outer(problem.x_mean, found.total) - alpha * coef
     if problem.intercept:
         left[problem.sums.constant_columns()] = 0.0
@@ -123,16 +109,16 @@ def _gradient(coef: Array, alpha: Array, problem: LeastSquaresProblem) -> Array:
 def _decompose(A: Array, c: Array, alpha: Array, problem: Any) -> tuple[Array, str]:
     """V diag(σ/(σ² + α)) Uᵀỹ of the rows in memory, else V diag(1/(λ + α)) Vᵀc; directions of rounding size get weight 0."""
     data = problem.data
-    if data is not None and data.in_memory and np.prod(data.shape) <= MOST_ROWS:
+    if data is not None and data.in_memory and np.prod(data.shape) <= ordinary.MOST_ROWS:
         constant = problem.sums.constant_columns() if problem.intercept else None
-        X, y = centred_rows(data, problem.x_mean, problem.y_mean, constant)
+        X, y = normal.centred_rows(data, problem.x_mean, problem.y_mean, constant)
         return shrink_rows(X, y, alpha), "svd"
     if (alpha == 0).any():
-        scale = column_scale(np.sqrt(np.diagonal(A)))
+        scale = normal.column_scale(np.sqrt(np.diagonal(A)))
         if not np.array_equal(scale, scale != 0) and (alpha == 0).all():
-            return eigen_solve(A, c, 0.0)[0], "eigh"
+            return normal.eigen_solve(A, c, 0.0)[0], "eigh"
     values, V = scipy.linalg.eigh(A, check_finite=False)
-    least = 8 * len(A) * EPS * max(values[-1], 0.0)
+    least = 8 * len(A) * normal.EPS * max(values[-1], 0.0)
     shrunk = np.where(values > least, values, 0.0)[:, None] + alpha
     image = V.T @ c
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -143,7 +129,8 @@ def _decompose(A: Array, c: Array, alpha: Array, problem: Any) -> tuple[Array, s
 def shrink_rows(X: Array, y: Array, alpha: Array) -> Array:
     """Ridge weights by the SVD of centred rows."""
     U, singular, Vt = scipy.linalg.svd(X, full_matrices=False, check_finite=False)
-    singular = np.where(singular > max(X.shape) * EPS * singular.max(initial=0.0), singular, 0.0)
+    least = max(X.shape) * normal.EPS * singular.max(initial=0.0)
+    singular = np.where(singular > least, singular, 0.0)
     with np.errstate(divide="ignore", invalid="ignore"):
         shares = np.where(
             singular[:, None] > 0, singular[:, None] / (singular[:, None] ** 2 + alpha), 0.0
@@ -218,8 +205,8 @@ class DualSystemAlgorithm(_Direct):
         u, solver = np.empty_like(y), "dual"
         for a in np.unique(self.alpha):
             mine = self.alpha == a
-            factored = factor(K, a)
-            if factored is None or factored.safe < SAFE:
+            factored = normal.factor(K, a)
+            if factored is None or factored.safe < normal.SAFE:
                 return self._by_svd(problem)
             u[:, mine] = factored.solve(y[:, mine])
             # one step of refinement: y − (K + αI)u has all its digits
@@ -230,7 +217,7 @@ class DualSystemAlgorithm(_Direct):
         return RidgeState(coef, objectives, solver)
 
     def _by_svd(self, problem: DualProblem) -> RidgeState:
-        X, y = centred_rows(problem.data, problem.x_mean, problem.y_mean)
+        X, y = normal.centred_rows(problem.data, problem.x_mean, problem.y_mean)
         coef = shrink_rows(X, y, self.alpha)
         objectives = 0.5 * (((y - X @ coef) ** 2).sum(axis=0) + self.alpha * (coef**2).sum(axis=0))
         return RidgeState(coef, objectives, "svd")

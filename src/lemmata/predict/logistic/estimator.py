@@ -37,15 +37,10 @@ from lemmata.core.parameters import KW_ONLY, POSITIVE, SHARE, choice, parameter
 from lemmata.core.supervised import Classifier
 from lemmata.core.validation import Interval
 from lemmata.predict.base import LinearClassifier, linear_scores
+from lemmata.predict.logistic import problem as linear
 from lemmata.predict.logistic.l1 import algorithm_for
 from lemmata.predict.logistic.lbfgs import LBFGSAlgorithm
 from lemmata.predict.logistic.newton import UNSEEN, NewtonAlgorithm
-from lemmata.predict.logistic.problem import (
-    LinearProblem,
-    LogisticSurrogate,
-    NearOptimum,
-    SoftmaxSurrogate,
-)
 
 Array = np.ndarray
 SOLVERS = {
@@ -64,7 +59,7 @@ ENDS: dict[str, tuple[str, str]] = {
 
 
 @dataclass(frozen=True)
-class RowSpaceProblem(LinearProblem):
+class RowSpaceProblem(linear.LinearProblem):
     """A problem of n rows in n dimensions instead of d: w = Qv, since a w with a ridge is a combination of rows.
 
     That is the representer theorem, for X = LQᵀ with orthonormal columns of Q: the scores are those of L and v, ‖w‖ = ‖v‖.
@@ -77,7 +72,7 @@ class RowSpaceProblem(LinearProblem):
     def of_rows(cls, data: Blocks, *rest: Any) -> RowSpaceProblem:
         Q, R = np.linalg.qr(np.asarray(data.source, np.float64).T)
         small = Blocks.of(np.ascontiguousarray(R.T), data.weights).with_targets(data.targets)  # type: ignore[arg-type]
-        of = LinearProblem.of(small, *rest)
+        of = linear.LinearProblem.of(small, *rest)
         return cls(of.data, of.loss, of.ridge, of.lasso, of.intercept, Q, data.dtype)
 
     @property
@@ -174,13 +169,13 @@ class LogisticRegression(LinearClassifier, Classifier):
         with np.errstate(over="ignore"):
             return float((1 - ratio) / self.C), float(ratio / self.C)
 
-    def _loss(self) -> LogisticSurrogate | SoftmaxSurrogate:
+    def _loss(self) -> linear.LogisticSurrogate | linear.SoftmaxSurrogate:
         k = len(self.classes_)
         if k > 2 and self.solver == "liblinear":
             raise ValueError(
                 f"solver='liblinear' tells two classes apart and y holds {k}; any other solver takes more."
             )
-        return LogisticSurrogate() if k == 2 else SoftmaxSurrogate(k)
+        return linear.LogisticSurrogate() if k == 2 else linear.SoftmaxSurrogate(k)
 
     def _in_row_space(self, data: Blocks) -> bool:
         """Whether the problem is solved in as many dimensions as there are rows."""
@@ -195,12 +190,12 @@ class LogisticRegression(LinearClassifier, Classifier):
             and self.solver not in ("gd", "sgd", "lbfgs")
         )
 
-    def _problem(self, data: Blocks) -> LinearProblem:
+    def _problem(self, data: Blocks) -> linear.LinearProblem:
         ridge, lasso = self._strengths()
         scale = float(self.intercept_scaling) if self.solver == "liblinear" else math.inf
         row_space = self._in_row_space(data)
         D = (data.shape[0] if row_space else data.shape[1]) + self.fit_intercept
-        make = RowSpaceProblem.of_rows if row_space else LinearProblem.of
+        make = RowSpaceProblem.of_rows if row_space else linear.LinearProblem.of
         return make(
             self._weighted_by_class(data),
             self._loss(),
@@ -236,15 +231,15 @@ class LogisticRegression(LinearClassifier, Classifier):
         return np.hstack([self.coef_, b]).astype(np.float64)
 
     def _stop(self) -> Stop:
-        return self._within_time(NearOptimum(self.tol) | MaxSteps(self.max_iter))
+        return self._within_time(linear.NearOptimum(self.tol) | MaxSteps(self.max_iter))
 
-    def _attributes(self, solution: Solution, problem: LinearProblem) -> dict[str, Any]:
+    def _attributes(self, solution: Solution, problem: linear.LinearProblem) -> dict[str, Any]:
         coef, b = problem.split(solution.attributes["W"])
         if problem.loss.coupled:  # the same number added to all scores changes nothing
             b = b - b.mean() if not problem.ridge[-1] else b
         return {"coef_": coef.astype(problem.dtype), "intercept_": b.astype(problem.dtype)}
 
-    def _has_arrived(self, solution: Solution, problem: LinearProblem) -> bool:
+    def _has_arrived(self, solution: Solution, problem: linear.LinearProblem) -> bool:
         """Whether the run ended near the minimum, or with nothing left that the rounding of the objective would show."""
         if solution.stopped != Stopped.FINISHED:
             return solution.stopped not in ENDS

@@ -21,16 +21,7 @@ from lemmata.core.blocks import Blocks
 from lemmata.core.engine import pick, worth_compiling
 from lemmata.core.loop import MaxSteps, run
 from lemmata.core.store import storable
-from lemmata.predict.logistic.newton import (
-    KEEP,
-    NewtonAlgorithm,
-    NewtonState,
-    nothing_left,
-    refuse_overflow,
-    search_line,
-    share_of,
-    solve,
-)
+from lemmata.predict.logistic import newton
 from lemmata.predict.logistic.problem import LinearProblem, NearOptimum, Surrogate
 
 Array = np.ndarray
@@ -75,7 +66,7 @@ def _polish_into(z: Array, r: Array, H: Array, lasso: Array) -> bool:
     if len(A) == 0:
         return False
     HA = H[:, A]
-    q = -solve(HA[A], r[A] + lasso[A] * np.sign(z[A]))
+    q = -newton.solve(HA[A], r[A] + lasso[A] * np.sign(z[A]))
     was, weight = z[A], lasso[A]
     for t in (1.0, 0.5, 0.25, 0.125, 0.0625, 0.0):
         # a weight that would change its sign stops at zero; at the latest, all go as far as the first that would
@@ -101,34 +92,34 @@ def _violation(z: Array, r: Array, lasso: Array) -> float:
 
 
 @dataclass(frozen=True)
-class ProxNewtonAlgorithm(NewtonAlgorithm):
+class ProxNewtonAlgorithm(newton.NewtonAlgorithm):
     """Proximal Newton on a LinearProblem with lasso terms, all weights at once."""
 
-    def step(self, state: NewtonState, data: LinearProblem) -> NewtonState:
+    def step(self, state: newton.NewtonState, data: LinearProblem) -> newton.NewtonState:
         sweep = sweeps_for(data.D * (data.m if data.loss.coupled else 1))
         point, H, single = state.point, state.hessian, state.single
         fresh = H is None
         if H is None:
             H = data.at(point.W, 2, single).hessian
         p, decrement = self._towards(H, state, data, sweep)
-        found, moved = search_line(data, point, p, decrement)
+        found, moved = newton.search_line(data, point, p, decrement)
         if not moved.all() and not (fresh and not single):
             H, single, fresh = data.at(point.W, 2).hessian, False, True
             p, decrement = self._towards(H, state, data, sweep)
-            found, moved = search_line(data, point, p, decrement)
-        promised = share_of(decrement, found)
-        new = NewtonState.of(found, data, hessian=H, single=single, promised=promised)
+            found, moved = newton.search_line(data, point, p, decrement)
+        promised = newton.share_of(decrement, found)
+        new = newton.NewtonState.of(found, data, hessian=H, single=single, promised=promised)
         _, left = self._towards(H, new, data, sweep)
-        if not moved.any() or nothing_left(decrement, found, lambda: left):
+        if not moved.any() or newton.nothing_left(decrement, found, lambda: left):
             return replace(new, stalled=True)
-        if left.sum() <= KEEP * decrement.sum():
+        if left.sum() <= newton.KEEP * decrement.sum():
             return new
         return replace(
             new, hessian=None, single=single and not (fresh and left.sum() > 0.9 * decrement.sum())
         )
 
     @staticmethod
-    def _towards(H, state: NewtonState, data: LinearProblem, sweep) -> tuple[Array, Array]:
+    def _towards(H, state: newton.NewtonState, data: LinearProblem, sweep) -> tuple[Array, Array]:
         """w − z of the model's minimiser z, and the decrease it promises, for each problem."""
         W, g = state.W, state.gradient
         if data.loss.coupled:
@@ -141,13 +132,13 @@ class ProxNewtonAlgorithm(NewtonAlgorithm):
             promised = np.eye(1, data.m)[0] * promised.sum()
         return W - Z, promised
 
-    def finished(self, state: NewtonState) -> bool:
+    def finished(self, state: newton.NewtonState) -> bool:
         return state.stalled or state.first == 0
 
 
 @storable
 @dataclass(frozen=True)
-class WorkingSetState(NewtonState):
+class WorkingSetState(newton.NewtonState):
     """A NewtonState with the number of features that may move."""
 
     version = 2
@@ -155,7 +146,7 @@ class WorkingSetState(NewtonState):
 
 
 @dataclass(frozen=True)
-class WorkingSetAlgorithm(NewtonAlgorithm):
+class WorkingSetAlgorithm(newton.NewtonAlgorithm):
     """Proximal Newton on the features that matter; a step solves for one working set.
 
     tol : how far each of them is solved, relative to what is left to gain
@@ -166,7 +157,7 @@ class WorkingSetAlgorithm(NewtonAlgorithm):
 
     def init(self, data: LinearProblem, rng: Any) -> WorkingSetState:
         start = np.zeros((data.m, data.D)) if self.start is None else self.start
-        return WorkingSetState.of(refuse_overflow(data.at(start)), data)  # type: ignore[return-value]
+        return WorkingSetState.of(newton.refuse_overflow(data.at(start)), data)  # type: ignore[return-value]
 
     def step(self, state, data: LinearProblem) -> WorkingSetState:
         W, d = state.W, data.D - data.intercept
@@ -204,7 +195,9 @@ def restrict(data: LinearProblem, J: Array) -> tuple[LinearProblem, Array]:
     )
 
 
-def algorithm_for(data: Blocks, d: int, loss: Surrogate, start: Array | None) -> NewtonAlgorithm:
+def algorithm_for(
+    data: Blocks, d: int, loss: Surrogate, start: Array | None
+) -> newton.NewtonAlgorithm:
     """All weights at once where they are few, else by working sets."""
     many = d * (loss.m if loss.coupled else 1) > WHOLE
     return WorkingSetAlgorithm(start) if many and data.in_memory else ProxNewtonAlgorithm(start)

@@ -28,15 +28,7 @@ import scipy.linalg
 
 from lemmata.core.loop import MaxSteps, run
 from lemmata.core.store import storable
-from lemmata.predict.logistic.problem import (
-    SMALLEST,
-    LinearProblem,
-    LossPoint,
-    NearOptimum,
-    SoftmaxSurrogate,
-)
-
-__all__ = ["LinearProblem", "NearOptimum", "NewtonAlgorithm", "NewtonState", "SoftmaxSurrogate"]
+from lemmata.predict.logistic import problem as linear
 
 Array = np.ndarray
 ENOUGH = 1e-4  # of the decrease that the gradient promises (Armijo)
@@ -73,13 +65,13 @@ class NewtonState:
     promised: float = np.inf  # the decrement of the last step, relative to the objective
 
     @classmethod
-    def of(cls, point: LossPoint, problem: LinearProblem, **more: Any) -> NewtonState:
+    def of(cls, point: linear.LossPoint, problem: linear.LinearProblem, **more: Any) -> NewtonState:
         first, gap = problem.slack(point)
         return cls(point.W, point.losses, point.gradient, first, gap, **more)
 
     @cached_property
-    def point(self) -> LossPoint:
-        return LossPoint(self.W, self.losses, self.gradient)
+    def point(self) -> linear.LossPoint:
+        return linear.LossPoint(self.W, self.losses, self.gradient)
 
 
 @dataclass(frozen=True)
@@ -96,7 +88,7 @@ class NewtonAlgorithm:
     draws: ClassVar[bool] = False
     hint: ClassVar[str] = "scale the features to a common size"
 
-    def init(self, data: LinearProblem, rng: Any) -> NewtonState:
+    def init(self, data: linear.LinearProblem, rng: Any) -> NewtonState:
         work = data.data.shape[0] * (data.m * data.D) ** 2 / (1 if data.loss.coupled else data.m)
         single = work >= SINGLE_WORK and data.fits_single()
         if self.start is None and self.sampling and work >= SAMPLE_WORK:
@@ -107,21 +99,21 @@ class NewtonAlgorithm:
         point = refuse_overflow(data.at(start, 2 if data.small else 1))
         return NewtonState.of(point, data, hessian=point.hessian, single=single)
 
-    def _on_a_sample(self, data: LinearProblem, single: bool) -> NewtonState | None:
+    def _on_a_sample(self, data: linear.LinearProblem, single: bool) -> NewtonState | None:
         """The minimum on a sample of the rows, with its Hessian; None where there is no sample, or where it misleads."""
         rows = data.data.shape[0] // SAMPLE
         sample = data.sample(max(rows, 40 * data.D * (data.m if data.loss.coupled else 1)))
         if sample is None:
             return None
         child = replace(self, sampling=False)
-        found = run(child, sample, stop=NearOptimum(1e-3) | MaxSteps(30)).state
+        found = run(child, sample, stop=linear.NearOptimum(1e-3) | MaxSteps(30)).state
         point = data.at(found.W)
         if not point.loss < data.loss_at_zero():
             return None
         H = found.hessian if found.hessian is not None else sample.at(found.W, 2, single).hessian
         return NewtonState.of(point, data, hessian=H, single=single)
 
-    def step(self, state: NewtonState, data: LinearProblem) -> NewtonState:
+    def step(self, state: NewtonState, data: linear.LinearProblem) -> NewtonState:
         point, H, single = state.point, state.hessian, state.single
         if data.small:
             return self._small_step(state, data)
@@ -150,7 +142,7 @@ class NewtonAlgorithm:
             promised=share_of(decrement, found),
         )
 
-    def _small_step(self, state: NewtonState, data: LinearProblem) -> NewtonState:
+    def _small_step(self, state: NewtonState, data: linear.LinearProblem) -> NewtonState:
         """A step of a problem so small that calls cost more than arithmetic: loss and Hessian of every point in one pass."""
         H = state.hessian if state.hessian is not None else data.at(state.W, 2).hessian
         assert H is not None
@@ -177,12 +169,12 @@ class NewtonAlgorithm:
         return state.stalled or not np.any(state.gradient)
 
 
-def share_of(decrement: Array, point: LossPoint) -> float:
+def share_of(decrement: Array, point: linear.LossPoint) -> float:
     """Return the decrease that a step promised, relative to the objective."""
-    return float(np.maximum(decrement, 0.0).sum()) / max(abs(point.loss), SMALLEST)
+    return float(np.maximum(decrement, 0.0).sum()) / max(abs(point.loss), linear.SMALLEST)
 
 
-def nothing_left(decrement: Array, point: LossPoint, left: Callable[[], Array]) -> bool:
+def nothing_left(decrement: Array, point: linear.LossPoint, left: Callable[[], Array]) -> bool:
     """Whether the decrease of a step is lost in the rounding of the objective, and what is `left` in that of the gradient.
 
     The gradient knows of smaller steps than the objective does: until it is rounding as well, they shrink the decrement.
@@ -190,7 +182,7 @@ def nothing_left(decrement: Array, point: LossPoint, left: Callable[[], Array]) 
     return share_of(decrement, point) <= 1e-16 and not left().sum() < decrement.sum()
 
 
-def refuse_overflow(point: LossPoint) -> LossPoint:
+def refuse_overflow(point: linear.LossPoint) -> linear.LossPoint:
     """Refuse rows so large that sums over them leave the finite numbers."""
     if not (np.isfinite(point.loss) and np.isfinite(point.gradient).all()):
         raise ValueError(
@@ -199,7 +191,7 @@ def refuse_overflow(point: LossPoint) -> LossPoint:
     return point
 
 
-def directions(H: Array, g: Array, data: LinearProblem) -> tuple[Array, Array]:
+def directions(H: Array, g: Array, data: linear.LinearProblem) -> tuple[Array, Array]:
     """p = H⁻¹g for each problem and the decrements gᵀp, (m, D) and (m,); of a coupled loss all in the first."""
     m, D = g.shape
     if not data.loss.coupled:
@@ -252,14 +244,14 @@ def solve_all(H: Array, g: Array) -> Array:
     return np.stack([solve(one, right) for one, right in zip(H, g, strict=True)])
 
 
-def together(data: LinearProblem, each: Array) -> Array:
+def together(data: linear.LinearProblem, each: Array) -> Array:
     """Numbers of each problem; of a coupled loss there is one, their sum, which stands for all: its classes move together."""
     return np.full(data.m, each.sum()) if data.loss.coupled else each
 
 
 def search_line(
-    data: LinearProblem, point: LossPoint, p: Array, decrement: Array, order: int = 1
-) -> tuple[LossPoint, Array]:
+    data: linear.LinearProblem, point: linear.LossPoint, p: Array, decrement: Array, order: int = 1
+) -> tuple[linear.LossPoint, Array]:
     """The first of W − p, W − p/2, … that lowers each objective enough, and which problems moved."""
     t, before = np.ones(data.m), together(data, point.losses)
     decrement = np.maximum(together(data, decrement), 0.0)

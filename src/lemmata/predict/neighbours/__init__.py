@@ -12,9 +12,7 @@ from lemmata.registry import lazily
 __getattr__, __dir__, __all__ = lazily(
     __name__,
     {
-        "KNeighborsClassifier": "estimators",
-        "KNeighborsRegressor": "estimators",
-        "KernelSmoother": "smoothing",
-        "NearestNeighbors": "estimators",
+        "estimators": "KNeighborsClassifier KNeighborsRegressor NearestNeighbors",
+        "smoothing": "KernelSmoother",
     },
 )

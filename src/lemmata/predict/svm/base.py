@@ -19,15 +19,8 @@ from lemmata.core.loop import Solution, warn_user
 from lemmata.core.parameters import KW_ONLY, NONNEGATIVE, POSITIVE, choice, fitted, parameter
 from lemmata.core.supervised import Supervised
 from lemmata.core.validation import Interval, refuse_malformed, refuse_nonfinite
+from lemmata.predict.kernels import standard
 from lemmata.predict.kernels.base import Kernel
-from lemmata.predict.kernels.standard import (
-    GAMMAS,
-    MatrixFunction,
-    Precomputed,
-    brief,
-    kernel_of,
-    refuse_overflow,
-)
 from lemmata.predict.kernels.tiles import all_rows, refuse_asymmetric
 from lemmata.predict.svm.problem import Duals, MachineDual
 from lemmata.predict.svm.smo import OutOfSteps, SMOAlgorithm
@@ -47,7 +40,7 @@ class SupportVectors(Supervised):
         κ. An object such as ``RBF(0.1) + Linear()`` (lemmata.predict.kernels) keeps its own
         parameters; a function takes two matrices of rows and returns K; "precomputed": X is K.""")
     degree: float = parameter(3, NONNEGATIVE).doc("p of poly, (γxᵀy + c)^p.")
-    gamma: Any = parameter("scale", choice(*GAMMAS), NONNEGATIVE).doc("""
+    gamma: Any = parameter("scale", choice(*standard.GAMMAS), NONNEGATIVE).doc("""
         γ of rbf, poly and sigmoid; "scale" is 1/(n_features · Var X), "auto" 1/n_features.""")
     coef0: float = parameter(0.0, Interval(Real, None, None, closed="neither")).doc("""
         c of poly and sigmoid.""")
@@ -90,7 +83,7 @@ class SupportVectors(Supervised):
 
     @property
     def _is_given(self) -> bool:
-        return isinstance(self.kernel, Precomputed) or (
+        return isinstance(self.kernel, standard.Precomputed) or (
             isinstance(self.kernel, str) and self.kernel == "precomputed"
         )
 
@@ -128,7 +121,7 @@ class SupportVectors(Supervised):
         if self._is_given:
             refuse_asymmetric(X)
         kernel = kernel.fitted(X)
-        refuse_overflow(kernel, X)
+        standard.refuse_overflow(kernel, X)
         machines = self._machines(data)
         together = sum(one.size**2 for one in machines) <= SMALL
         order = self._order(data)
@@ -140,8 +133,10 @@ class SupportVectors(Supervised):
         if isinstance(self.kernel, Kernel):
             return self.kernel
         if callable(self.kernel):
-            return MatrixFunction(self.kernel)
-        return kernel_of(self.kernel, gamma=self.gamma, degree=self.degree, coef0=self.coef0)
+            return standard.MatrixFunction(self.kernel)
+        return standard.kernel_of(
+            self.kernel, gamma=self.gamma, degree=self.degree, coef0=self.coef0
+        )
 
     def _stop(self):
         return self._within_time(OutOfSteps())
@@ -168,7 +163,7 @@ class SupportVectors(Supervised):
             intercepts.append(machine.intercept(one.beta, G))
             betas.append(machine.by_member(_balance(one.beta, machine)))
         support, counts, coefficients = self._arrange(problem, betas)
-        given = isinstance(problem.kernel, Precomputed)
+        given = isinstance(problem.kernel, standard.Precomputed)
         return {
             "support_": support,
             "support_vectors_": np.empty((0, 0)) if given else problem.X[support],
@@ -189,7 +184,7 @@ class SupportVectors(Supervised):
     def _title(self, data: Blocks | None) -> str:
         n, d = self.shape_fit_
         return (
-            f"{type(self).__name__}  {n:,} × {d:,}, C = {self.C:g}, {brief(self.kernel_)}, "
+            f"{type(self).__name__}  {n:,} × {d:,}, C = {self.C:g}, {standard.brief(self.kernel_)}, "
             f"{len(self.support_):,} support vectors"
         )
 

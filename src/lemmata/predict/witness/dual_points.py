@@ -12,17 +12,9 @@ import numpy as np
 from scipy.linalg import lstsq
 from scipy.special import expit
 
+from lemmata.audit.kernel import losses
 from lemmata.audit.kernel.claims import Fit
 from lemmata.audit.kernel.duality_gap import TURNED, Point, Risk, balance
-from lemmata.audit.kernel.losses import (
-    AbsoluteLoss,
-    ConvexLoss,
-    LogisticLoss,
-    SoftmaxLoss,
-    SquaredHingeLoss,
-    SquaredLoss,
-    log_softmax,
-)
 
 Array = np.ndarray
 # numbers of a table whose singular values are taken, rather than the eigenvalues of its Gram matrix
@@ -33,7 +25,7 @@ def dual_points(fit: Fit, risk: Risk, at: Point) -> list[Array]:
     """Feasible dual points: the slopes at the best intercept; of least absolute deviations those of a vertex too."""
     f = at.f + best_shift(risk, at.f) if risk.free else at.f
     found = [feasible_slopes(fit, risk, risk.slopes(f))]
-    if isinstance(risk.loss, AbsoluteLoss) and not (risk.l1.any() or risk.l2.any()):
+    if isinstance(risk.loss, losses.AbsoluteLoss) and not (risk.l1.any() or risk.l2.any()):
         found.append(feasible_slopes(fit, risk, vertex_slopes(risk, at)))
     return found
 
@@ -66,11 +58,11 @@ def vertex_slopes(risk: Risk, at: Point) -> Array:
 # --- the intercept ----------------------------------------------------------------------------------------------------
 
 
-def curvature(loss: ConvexLoss, y: Array, f: Array) -> Array:
+def curvature(loss: losses.ConvexLoss, y: Array, f: Array) -> Array:
     """ℓ″ where it exists."""
-    if isinstance(loss, LogisticLoss):
+    if isinstance(loss, losses.LogisticLoss):
         return expit(f) * expit(-f)
-    if isinstance(loss, SquaredHingeLoss):
+    if isinstance(loss, losses.SquaredHingeLoss):
         return 2.0 * ((y * f < 1.0) & (y * f >= loss.linear_below))
     if isinstance(loss, HuberAtScale):
         return (np.abs(f - y) <= loss.delta).astype(np.float64)
@@ -79,15 +71,15 @@ def curvature(loss: ConvexLoss, y: Array, f: Array) -> Array:
 
 def best_shift(risk: Risk, f: Array, steps: int = 60) -> Array:
     """Return what to add to the scores of every output so that Σ sᵢℓᵢ is least."""
-    if isinstance(risk.loss, SoftmaxLoss):
+    if isinstance(risk.loss, losses.SoftmaxLoss):
         return _softmax_shift(risk, f, steps)
     s = np.broadcast_to(risk.s, f.shape)
-    if isinstance(risk.loss, SquaredLoss):
+    if isinstance(risk.loss, losses.SquaredLoss):
         return (s * (risk.y - f)).sum(axis=0) / s.sum(axis=0)
     return np.array([_shift(risk.loss, risk.y[:, k], s[:, k], f[:, k], steps) for k in range(f.shape[1])])  # fmt: skip
 
 
-def _shift(loss: ConvexLoss, y: Array, s: Array, f: Array, steps: int) -> float:
+def _shift(loss: losses.ConvexLoss, y: Array, s: Array, f: Array, steps: int) -> float:
     """Bisection between signs of Σ sℓ′(f + t), with Newton's step where it stays inside."""
     t, low, high = 0.0, -math.inf, math.inf
     reach = 1.0
@@ -115,15 +107,15 @@ def _softmax_shift(risk: Risk, f: Array, steps: int) -> Array:
     """Newton on k offsets, each step halved until the risk does not rise."""
     s, k, last = risk.s[:, 0], f.shape[1], math.inf
     t = np.zeros(k)
-    now = float(s @ SoftmaxLoss.value(risk.y, f))
+    now = float(s @ losses.SoftmaxLoss.value(risk.y, f))
     for _ in range(steps):
-        a = SoftmaxLoss.slope(risk.y, f + t)
+        a = losses.SoftmaxLoss.slope(risk.y, f + t)
         gradient = s @ a
         size = float(np.abs(gradient).max())
         if size <= 1e-14 * float(s @ np.abs(a).sum(axis=1)) or size >= 0.9 * last:
             break  # arrived, as far as rounding allows
         last = size if size < 1e-6 * float(s.sum()) else math.inf
-        p = np.exp(log_softmax(f + t))
+        p = np.exp(losses.log_softmax(f + t))
         H = np.diag(s @ p) - p.T @ (p * s[:, None])
         step = np.zeros(k)  # only differences matter: that of the first class stays
         try:
@@ -131,7 +123,7 @@ def _softmax_shift(risk: Risk, f: Array, steps: int) -> Array:
         except np.linalg.LinAlgError:
             step = -lstsq(H, gradient, cond=1e-14)[0]
         for _ in range(40):
-            new = float(s @ SoftmaxLoss.value(risk.y, f + t + step))
+            new = float(s @ losses.SoftmaxLoss.value(risk.y, f + t + step))
             # of a difference within rounding, the step is to be believed
             if new <= now + 1e-15 * abs(now):
                 break
@@ -158,7 +150,7 @@ def _project(risk: Risk, U: Array, bare: Array) -> Array:
     norms = np.linalg.norm(Z, axis=0)
     Z = Z / np.where(norms > 0, norms, 1.0)
     s = np.broadcast_to(risk.s, U.shape)
-    if isinstance(risk.loss, SoftmaxLoss):
+    if isinstance(risk.loss, losses.SoftmaxLoss):
         return _project_classes(risk, U, Z)
     out = np.empty_like(U)
     for k in range(U.shape[1]):
@@ -215,7 +207,7 @@ def softmax_hessian(A: Array, s: Array, P: Array) -> Array:
     return H.reshape(k * q, k * q)
 
 
-def _metric(loss: ConvexLoss, u: Array, s: Array) -> Array:
+def _metric(loss: losses.ConvexLoss, u: Array, s: Array) -> Array:
     """Where u may move, and by how much: 1/ℓ*″, 0 at the ends of the domain."""
     a = np.abs(np.divide(u, s, out=np.zeros_like(u), where=s > 0))
     if loss.name == "logistic":
@@ -223,7 +215,7 @@ def _metric(loss: ConvexLoss, u: Array, s: Array) -> Array:
     return s * (a < loss.steepest) if not loss.margin else s * ((a > 0) & (a < loss.steepest))
 
 
-def _shrink(loss: ConvexLoss, y: Array, a: Array) -> float:
+def _shrink(loss: losses.ConvexLoss, y: Array, a: Array) -> float:
     """The largest t ≤ 1 with t·a in the domain of ℓ*; 0 where no such t is positive."""
     size = -y * a if loss.margin else np.abs(a)
     if loss.margin and size.min(initial=0.0) < 0:
@@ -233,7 +225,7 @@ def _shrink(loss: ConvexLoss, y: Array, a: Array) -> float:
 
 
 @dataclass(frozen=True, kw_only=True)
-class HuberAtScale(ConvexLoss):
+class HuberAtScale(losses.ConvexLoss):
     """½ r² up to |r| = δ, δ|r| − ½ δ² beyond: what a step of robust regression minimises at a fixed scale."""
 
     delta: float = 1.35

@@ -13,12 +13,9 @@ from lemmata.registry import lazily
 __getattr__, __dir__, __all__ = lazily(
     __name__,
     {
-        "DictionaryLearning": "learning",
-        "SparseCoder": "coder",
-        "coherence": "dictionaries",
-        "dct_dictionary": "dictionaries",
-        "haar_dictionary": "dictionaries",
-        "random_dictionary": "dictionaries",
-        "recover": "recovery",
+        "learning": "DictionaryLearning",
+        "coder": "SparseCoder",
+        "dictionaries": "coherence dct_dictionary haar_dictionary random_dictionary",
+        "recovery": "recover",
     },
 )

@@ -11,4 +11,4 @@ estimator       NMF
 
 from lemmata.registry import lazily
 
-__getattr__, __dir__, __all__ = lazily(__name__, {"NMF": "estimator"})
+__getattr__, __dir__, __all__ = lazily(__name__, {"estimator": "NMF"})
