@@ -763,50 +763,6 @@ def test_too_few_entries_fail_their_claim_and_held_out_entries_are_judged():
 # --- input and files --------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "parameters",
-    [{}, {"nonnegative": True}, {"feedback": "implicit"}, {"method": "cg"}, {"rank": "auto"}],
-)
-def test_float32_stays_float32(parameters):
-    _, data = low_rank(0, n=60, m=50, noise=0.2, offsets=True)
-    data = Observed.of(np.abs(data.dense()).astype(np.float32))
-    model = ALS(**{"rank": 3, "reg": 0.1, "random_state": 0, **parameters}).fit(data)
-    wide = {
-        key for key, value in vars(model).items() if getattr(value, "dtype", None) == np.float64
-    }
-    assert wide == set()
-    assert model.fold_in(data.dense()[:2].astype(np.float64)).factors.dtype == np.float32
-    assert model.predict([0], [1]).dtype == np.float32
-    close = ALS(**{"rank": 3, "reg": 0.1, "random_state": 0, **parameters}).fit(
-        Observed.of(data.dense().astype(float))
-    )
-    assert model.loss_ == pytest.approx(close.loss_, rel=1e-3)
-
-
-@pytest.mark.parametrize(
-    "parameters", [{}, {"method": "cg"}, {"feedback": "implicit"}, {"rank": "auto"}]
-)
-def test_a_fit_stopped_and_resumed_has_the_bits_of_one_that_was_never_stopped(tmp_path, parameters):
-    _, data = low_rank(0, noise=0.3)
-    data = Observed.of(np.abs(data.dense()))
-    given_ = {"rank": 3, "reg": 0.1, "random_state": 4, "tol": 0, **parameters}
-    whole = ALS(**given_, max_iter=12).fit(data)
-    ALS(**given_, max_iter=5, checkpoint=tmp_path / "c").fit(data)
-    resumed = ALS(**given_, max_iter=12, checkpoint=tmp_path / "c").fit(data)
-    for name in ("U_", "V_", "row_bias_", "column_bias_"):
-        assert getattr(resumed, name).tobytes() == getattr(whole, name).tobytes()
-    assert resumed.loss_ == whole.loss_
-
-
-def test_a_model_can_be_restored_from_what_a_file_holds():
-    _, data = low_rank(0, n=60, m=50, noise=0.3)
-    model = ALS("auto", "auto", random_state=0).fit(data)
-    public = {key for key in vars(model) if key.endswith("_") and not key.startswith("_")}
-    assert public == set(model.stored_attributes())
-    back = ALS.restored(model.get_params(), model.stored_attributes())
-    assert back.complete().tobytes() == model.complete().tobytes()
-
-
 def test_a_forged_checkpoint_of_another_shape_is_refused(tmp_path):
     _, data = low_rank(0)
     path = tmp_path / "run.ckpt"
@@ -835,14 +791,6 @@ def test_rows_and_columns_without_entries_get_the_baseline():
     ("parameters", "message"),
     [
         ({"rank": 31}, r"rank=31 exceeds the smaller side of a 40 × 30 matrix; pass rank <= 30"),
-        ({"rank": 0}, "rank"),
-        ({"rank": "most"}, "rank"),
-        ({"reg": -0.1}, "reg"),
-        ({"reg": np.nan}, "reg"),
-        ({"alpha": 0}, "alpha"),
-        ({"reg_weighting": "none"}, "reg_weighting"),
-        ({"method": "lu"}, "method"),
-        ({"feedback": "none"}, "feedback"),
         ({"feedback": "implicit"}, "counts what happened"),
         ({"rank": "auto", "feedback": "implicit"}, "explicit|counts"),
     ],

@@ -198,17 +198,6 @@ def test_numbers_beyond_floats_are_refused():
         MeanRatings().fit(np.array([[1e200, -1e200], [1e200, 1.0]]))
 
 
-@pytest.mark.parametrize("parameters", [{"by": "users"}, {"reg": -1}, {"reg": None}])
-def test_bad_parameters_are_refused(parameters):
-    with pytest.raises(ValueError, match="parameter of MeanRatings"):
-        MeanRatings(**parameters).fit(np.ones((2, 2)))
-
-
-def test_a_matrix_without_entries_is_refused():
-    with pytest.raises(ValueError, match="has no known entries"):
-        MeanRatings().fit(Observed.of(np.full((2, 2), np.nan)))
-
-
 def loaded(loader):
     try:
         return Observed.of(loader())

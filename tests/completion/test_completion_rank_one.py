@@ -10,19 +10,17 @@ from numpy.testing import assert_allclose
 from scipy.integrate import solve_ivp
 from sklearn.exceptions import ConvergenceWarning
 
-import lemmata
 from lemmata import RankOne
 from lemmata.completion import Observed
 from lemmata.completion.baselines.rank_one import (
     STRIDE,
     GradientFlowAlgorithm,
     PowerStepsAlgorithm,
-    RankOneState,
     logistic_flow,
     time_to_reach,
 )
 from lemmata.completion.centring import HOW
-from lemmata.core import Checkpoint, MaxSteps, rounding, run
+from lemmata.core import MaxSteps, rounding, run
 
 SEEDS = range(4)
 
@@ -279,40 +277,6 @@ def test_offsets_are_taken_out_and_put_back(how):
     assert np.sqrt((rest**2).mean()) < 0.5 * X.std()
 
 
-def test_float32_stays_float32():
-    X, A = planted(0, dtype=np.float32)
-    for data in (A, X):
-        model = RankOne(random_state=0).fit(data)
-        assert model.U_.dtype == model.V_.dtype == model.row_bias_.dtype == np.float32
-        assert model.certificate_.failed == []
-        assert np.abs(model.complete() - X).max() < 1e-3
-
-
-@pytest.mark.parametrize("full", [False, True])
-def test_stopped_and_resumed_is_never_stopped(tmp_path, full):
-    _, A = planted(0, noise=0.1)
-    data = Observed.of(np.nan_to_num(A) if full else A)
-    algorithm = PowerStepsAlgorithm() if full else GradientFlowAlgorithm()
-    whole = run(algorithm, data, stop=MaxSteps(9), rng=3).state
-    run(algorithm, data, stop=MaxSteps(4), rng=3, callbacks=[Checkpoint(tmp_path / "c")])
-    resumed = run(
-        algorithm, data, stop=MaxSteps(9), rng=3, callbacks=[Checkpoint(tmp_path / "c")]
-    ).state
-    assert isinstance(resumed, RankOneState)
-    assert resumed.u.tobytes() == whole.u.tobytes()
-    assert resumed.v.tobytes() == whole.v.tobytes()
-
-
-def test_a_step_leaves_its_input_alone():
-    _, A = planted(0)
-    algorithm, data = GradientFlowAlgorithm(), Observed.of(A)
-    state = algorithm.init(data, np.random.default_rng(0))
-    before = state.u.copy(), state.v.copy(), data.values.copy()
-    algorithm.step(state, data)
-    for old, new in zip(before, (state.u, state.v, data.values), strict=True):
-        assert (old == new).all()
-
-
 @given(st.integers(0, 2**32 - 1))
 @settings(max_examples=25)
 def test_arbitrary_entries_give_finite_factors_and_a_loss_no_larger_than_that_of_zero(seed):
@@ -326,30 +290,6 @@ def test_arbitrary_entries_give_finite_factors_and_a_loss_no_larger_than_that_of
     assert np.isfinite(model.U_).all()
     assert np.isfinite(model.V_).all()
     assert model.loss_ <= 0.5 * np.nansum(A**2) * (1 + 1e-12)
-
-
-@pytest.mark.parametrize(
-    ("parameters", "message"),
-    [({"centre": "median"}, "centre"), ({"max_iter": 0}, "max_iter"), ({"tol": -1}, "tol")],
-)
-def test_impossible_parameters_are_refused(parameters, message):
-    with pytest.raises(ValueError, match=message):
-        RankOne(**parameters).fit(np.ones((3, 3)))
-
-
-@pytest.mark.parametrize(
-    "bad", [np.full((3, 2), np.nan), np.array([[1.0, np.inf], [0.0, 1.0]]), np.array([["a", "b"]])]
-)
-def test_bad_data_is_refused(bad):
-    with pytest.raises(ValueError, match=r"known entries|infinity|convert|numbers|str"):
-        RankOne().fit(bad)
-
-
-def test_a_saved_model_predicts_the_same(tmp_path):
-    _, A = planted(0)
-    model = RankOne(random_state=0).fit(A)
-    lemmata.save(model, tmp_path / "m.lemma")
-    assert (lemmata.load(tmp_path / "m.lemma").complete() == model.complete()).all()
 
 
 def test_a_step_that_is_too_long_is_halved():

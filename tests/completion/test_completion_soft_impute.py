@@ -16,11 +16,10 @@ from lemmata.completion.nuclear.soft_impute import (
     PROBES,
     SettledAtReg,
     SoftImputeAlgorithm,
-    SoftImputeState,
     balanced,
     chosen_reg,
 )
-from lemmata.core import Checkpoint, MaxSteps, Path, run
+from lemmata.core import MaxSteps, Path, run
 
 TIGHT = SettledAtReg(1e-13, 3) | MaxSteps(3000)
 
@@ -369,14 +368,6 @@ def test_a_reg_is_chosen_for_few_and_for_zero_entries():
 # --- as an estimator --------------------------------------------------------------------------------------------------
 
 
-def test_float32_stays_float32():
-    _, A = low_rank(0, dtype=np.float32)
-    model = SoftImpute(reg=0.5, centre="both", random_state=0).fit(A)
-    for name in ("U_", "V_", "singular_values_", "row_bias_", "column_bias_"):
-        assert getattr(model, name).dtype == np.float32
-    assert model.complete().dtype == np.float32
-
-
 def test_rows_and_columns_without_entries_are_predicted_by_the_offsets():
     M, _ = low_rank(0)
     M[3], M[:, 7] = np.nan, np.nan
@@ -391,29 +382,6 @@ def test_known_rows_fold_in_to_their_own_factors():
     model = SoftImpute(reg=1.0, tol=1e-13, max_iter=2000, random_state=0).fit(A)
     assert np.allclose(model.fold_in(A).factors, model.U_, atol=1e-4)
     assert np.allclose(model.fold_in(A, axis="columns").factors, model.V_, atol=1e-4)
-
-
-def test_stopped_and_resumed_is_never_stopped(tmp_path):
-    _, A = low_rank(0, noise=0.5)
-    algorithm = SoftImputeAlgorithm(0.2)
-    whole = run(algorithm, A, stop=MaxSteps(9), rng=3).state
-    run(algorithm, A, stop=MaxSteps(4), rng=3, callbacks=[Checkpoint(tmp_path / "c")])
-    resumed = run(
-        algorithm, A, stop=MaxSteps(9), rng=3, callbacks=[Checkpoint(tmp_path / "c")]
-    ).state
-    assert isinstance(resumed, SoftImputeState)
-    for name in ("P", "s", "Q", "probes"):
-        assert getattr(resumed, name).tobytes() == getattr(whole, name).tobytes()
-    assert resumed.loss == whole.loss
-
-
-def test_a_saved_model_is_the_same_model(tmp_path):
-    _, A = low_rank(0)
-    model = SoftImpute(reg=0.5, random_state=0).fit(A)
-    lemmata.save(model, tmp_path / "m.lemma")
-    loaded = lemmata.load(tmp_path / "m.lemma")
-    assert loaded.complete().tobytes() == model.complete().tobytes()
-    assert str(loaded.certificate_) == str(model.certificate_)
 
 
 def test_nothing_dense_is_ever_made():
@@ -433,20 +401,6 @@ def test_nothing_dense_is_ever_made():
     assert len(model.singular_values_) >= 2
     width = len(model.singular_values_) + model.trace_.extras["rank"].max() + 2 * PROBES
     assert peak < 20 * A.nbytes + 64 * (n + m) * width < 2.4e9
-
-
-@pytest.mark.parametrize(
-    ("parameters", "found"),
-    [
-        ({"reg": 0}, "reg"),
-        ({"reg": -1.0}, "reg"),
-        ({"reg": "some"}, "reg"),
-        ({"max_rank": 0}, "max_rank"),
-    ],
-)
-def test_bad_parameters_are_named(parameters, found):
-    with pytest.raises(ValueError, match=found):
-        SoftImpute(**parameters).fit(np.eye(3))
 
 
 def test_an_empty_path_and_an_empty_matrix_are_refused():

@@ -12,15 +12,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.exceptions import ConvergenceWarning
 
-import lemmata
 from lemmata import SingularValueThresholding
 from lemmata.completion import Observed
 from lemmata.completion.nuclear.thresholding import (
     ThresholdingAlgorithm,
-    ThresholdingState,
     automatic_tau,
 )
-from lemmata.core import Checkpoint, Fit, MaxSteps, SmallGradient, run
+from lemmata.core import Fit, MaxSteps, SmallGradient, run
 
 
 def low_rank(seed, n=60, m=50, rank=2, share=0.5, dtype=np.float64):
@@ -249,29 +247,6 @@ def test_any_small_matrix_is_met_on_its_entries_without_a_rise(n, m, share, scal
     assert model.trace_.last("gradient") < 0.05
 
 
-def test_stopped_and_resumed_is_never_stopped(tmp_path):
-    _, A = low_rank(0)
-    algorithm = ThresholdingAlgorithm(automatic_tau(A))
-    whole = run(algorithm, A, stop=MaxSteps(9), rng=3).state
-    run(algorithm, A, stop=MaxSteps(4), rng=3, callbacks=[Checkpoint(tmp_path / "c")])
-    resumed = run(
-        algorithm, A, stop=MaxSteps(9), rng=3, callbacks=[Checkpoint(tmp_path / "c")]
-    ).state
-    assert isinstance(resumed, ThresholdingState)
-    for name in ("Y", "P", "s", "Q", "right", "gap"):
-        assert getattr(resumed, name).tobytes() == getattr(whole, name).tobytes()
-    assert (resumed.loss, resumed.step) == (whole.loss, whole.step)
-
-
-def test_a_saved_model_is_the_same_model(tmp_path):
-    _, A = low_rank(0)
-    model = SingularValueThresholding(random_state=0).fit(A)
-    lemmata.save(model, tmp_path / "m.lemma")
-    loaded = lemmata.load(tmp_path / "m.lemma")
-    assert loaded.dual_.tobytes() == model.dual_.tobytes()
-    assert str(loaded.certify(A)) == str(model.certify(A))
-
-
 @pytest.mark.filterwarnings("ignore")
 def test_nothing_dense_is_ever_made():
     """A dense 20,000 × 15,000 matrix would take 2,400 MB."""
@@ -287,15 +262,6 @@ def test_nothing_dense_is_ever_made():
     tracemalloc.stop()
     width = model.trace_.extras["rank"].max() + 40
     assert peak < 20 * A.nbytes + 64 * (n + m) * width < 2.4e9
-
-
-@pytest.mark.parametrize(
-    ("parameters", "found"),
-    [({"tau": 0}, "tau"), ({"tau": "big"}, "tau"), ({"step_size": -1.0}, "step_size")],
-)
-def test_bad_parameters_are_named(parameters, found):
-    with pytest.raises(ValueError, match=found):
-        SingularValueThresholding(**parameters).fit(np.eye(3))
 
 
 def test_a_step_that_would_lower_the_dual_is_halved():

@@ -138,16 +138,12 @@ def test_attributes_of_any_state_are_a_usable_model(problem):
 )
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_one_thread_gives_the_bits_of_eight(problem, dtype, monkeypatch):
-    import numba
-
     monkeypatch.setattr(blocks, "rows_per_block", lambda n, d, itemsize: 7)
     monkeypatch.setattr(blocks, "MAX_ROWS", 7)
-    most, runs = numba.get_num_threads(), []
+    runs = []
     for threads in (1, 8):
         monkeypatch.setenv("LEMMATA_THREADS", str(threads))
-        numba.set_num_threads(min(threads, most))
         runs.append(run(problem.algorithm(), problem.easy(dtype), stop=problem.stop, rng=0))
-    numba.set_num_threads(most)
     assert same_run(*runs)
 
 

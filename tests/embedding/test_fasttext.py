@@ -94,14 +94,6 @@ def test_kernels_and_numpy_make_the_same_steps(hinge):
     assert compiled.loss == pytest.approx(plain.loss, rel=1e-3)
 
 
-def test_threads_do_not_change_a_bit(monkeypatch):
-    found = []
-    for threads in ("1", "3"):
-        monkeypatch.setenv("LEMMATA_THREADS", threads)
-        found.append(problem("always")[0])
-    assert_array_equal(found[0].A, found[1].A)
-
-
 def test_slopes_are_those_of_finite_differences():
     rng = np.random.default_rng(0)
     z, y = rng.normal(size=(6, 4)), rng.integers(4, size=6)

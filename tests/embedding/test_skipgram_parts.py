@@ -201,7 +201,6 @@ def test_an_early_stop_with_parts_needs_less_than_all_epochs():
     [
         ({"min_n": 5, "max_n": 4}, "min_n=5 exceeds max_n=4"),
         ({"max_n": 4, "bucket": 0}, "bucket"),
-        ({"max_n": -1}, "max_n"),
         ({"min_n": 0, "max_n": 3}, "min_n"),
         ({"max_n": 4, "tied": True}, "outputs have no parts"),
     ],

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.kernel_approximation import Nystroem as TheirNystroem
 
-import lemmata
 from lemmata import Nystroem, RBFSampler
 from lemmata.core import rounding
 from lemmata.predict.kernels import (
@@ -167,17 +166,6 @@ def test_the_scale_is_that_of_the_rows_and_float32_stays():
     assert model.transform(X.astype(np.float32)).dtype == np.float32
     sparse = model.transform(sp.csr_array(X.astype(np.float32)))
     assert_allclose(sparse, model.transform(X.astype(np.float32)), atol=1e-5)
-
-
-@pytest.mark.parametrize(
-    "model", [Nystroem(n_components=5, random_state=0), RBFSampler(n_components=5, random_state=0)]
-)
-def test_a_map_survives_a_file_and_repeats_with_its_seed(model, tmp_path):
-    X = rows(40)
-    first = model.fit(X).transform(X)
-    assert_array_equal(model.fit(X).transform(X), first)
-    lemmata.save(model, tmp_path / "m.lemma")
-    assert_array_equal(lemmata.load(tmp_path / "m.lemma").transform(X), first)
 
 
 def test_bad_settings_get_one_clear_sentence():

@@ -9,7 +9,6 @@ from sklearn.linear_model import Ridge
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.pipeline import make_pipeline
 
-import lemmata
 from lemmata import KernelRidge, Nystroem
 from lemmata.predict.kernel_ridge import FACTORS
 from lemmata.predict.kernels import RBF, Linear, Polynomial, feature_map
@@ -132,15 +131,6 @@ def test_nystroem_with_all_rows_as_landmarks_is_kernel_ridge():
     assert_allclose(near.fit(X, y).predict(X), exact.fit(X, y).predict(X), atol=1e-6)
 
 
-def test_float32_stays_float32_and_a_file_brings_it_back(tmp_path):
-    X, Y = data(outputs=2)
-    model = KernelRidge(kernel="rbf").fit(X.astype(np.float32), Y.astype(np.float32))
-    assert model.dual_coef_.dtype == model.predict(X.astype(np.float32)).dtype == np.float32
-    assert_allclose(model.predict(X), KernelRidge(kernel="rbf").fit(X, Y).predict(X), atol=1e-4)
-    lemmata.save(model, tmp_path / "m.lemma")
-    assert_array_equal(lemmata.load(tmp_path / "m.lemma").predict(X), model.predict(X))
-
-
 def test_too_many_rows_are_refused_before_anything_is_computed(monkeypatch):
     X, y = data()
     monkeypatch.setattr("lemmata.predict.kernels.tiles.memory", lambda: 1000.0)
@@ -151,10 +141,8 @@ def test_too_many_rows_are_refused_before_anything_is_computed(monkeypatch):
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"alpha": -1.0}, "'alpha' parameter"),
         ({"alpha": [1.0, -1.0]}, "pass numbers >= 0"),
         ({"alpha": [1.0, 1.0, 1.0]}, r"alpha has shape \(3,\) and y 2 output"),
-        ({"kernel": "gauss"}, "'kernel' parameter"),
         ({"kernel": RBF(1.0), "gamma": 2.0}, "given twice"),
         ({"kernel": "poly", "degree": 2.5}, "whole degree"),
         ({"kernel": "precomputed"}, "must be a square matrix"),

@@ -324,8 +324,6 @@ def test_one_sweep_is_not_enough_and_is_told():
 @pytest.mark.parametrize(
     ("change", "match"),
     [
-        ({"alpha": -1.0}, "alpha"),
-        ({"l1_ratio": 1.5}, "l1_ratio"),
         ({"penalty_factor": [1.0, 2.0]}, "one number per feature"),
         ({"penalty_factor": -np.ones(6)}, "numbers >= 0"),
         ({"penalty_factor": np.zeros(6), "positive": True}, "positive=True"),

@@ -168,15 +168,6 @@ def test_wide_sparse_data_goes_by_conjugate_gradients_to_the_shortest_minimiser(
     assert_allclose(model.coef_, shortest, atol=1e-6)
 
 
-def test_float32_in_float32_out():
-    X, Y, _ = problem(100, 4, m=2)
-    model = LinearRegression().fit(X.astype(np.float32), Y.astype(np.float32))
-    assert {model.coef_.dtype, model.intercept_.dtype, model.singular_.dtype} == {
-        np.dtype(np.float32)
-    }
-    assert_allclose(model.coef_, LinearRegression().fit(X, Y).coef_, rtol=1e-4)
-
-
 def test_a_model_comes_back_from_its_file(tmp_path):
     X, y, _ = problem()
     model = LinearRegression().fit(X, y)

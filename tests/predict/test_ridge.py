@@ -147,7 +147,6 @@ def test_units_of_columns_slow_no_conjugate_gradients():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"alpha": -1.0}, "alpha"),
         ({"alpha": np.ones(3)}, "do not correspond"),
         ({"alpha": np.array([1.0, np.nan])}, "finite number"),
         ({"solver": "lbfgs"}, "positive=True"),

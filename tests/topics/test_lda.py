@@ -115,16 +115,6 @@ def test_bad_input_is_named():
         np.testing.assert_allclose(empty.transform(np.zeros((1, 4))), 0.5)
 
 
-@pytest.mark.parametrize("method", ["gibbs", "batch", "online"])
-def test_models_survive_a_file(tmp_path, method):
-    N, *_ = planted(12, 8, 2, 10)
-    model = LDA(2, learning_method=method, max_iter=3, tol=0.0, random_state=0).fit(N)
-    lemmata.save(model, tmp_path / "m.lemma")
-    again = lemmata.load(tmp_path / "m.lemma")
-    np.testing.assert_array_equal(again.components_, model.components_)
-    np.testing.assert_array_equal(again.transform(N), model.transform(N))
-
-
 def test_word_order_in_columns_does_not_matter_for_variational_topics():
     N, *_ = planted(30, 10, 2, 20)
     one = LDA(2, learning_method="batch", random_state=0).fit(N)

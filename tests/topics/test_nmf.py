@@ -231,16 +231,6 @@ def test_the_bits_do_not_depend_on_threads(monkeypatch):
         assert np.array_equal(*found)
 
 
-def test_float32_stays_float32_and_near_float64():
-    X, *_ = planted(noise=0.2)
-    for loss in LOSSES:
-        wide, narrow = (
-            NMF(3, beta_loss=loss, max_iter=20, tol=0.0).fit(X.astype(dtype)) for dtype in (float, np.float32)
-        )  # fmt: skip
-        assert narrow.components_.dtype == narrow.doc_topic_.dtype == np.float32
-        assert narrow.reconstruction_err_ == pytest.approx(wide.reconstruction_err_, rel=1e-3)
-
-
 @pytest.mark.parametrize("init", ["nndsvd", "nndsvda", "nndsvdar", "random"])
 def test_starts_are_non_negative_and_in_the_unit_of_the_data(init):
     X, *_ = planted()

@@ -44,9 +44,10 @@ class ClusterSums:
     version = 1
     layout: ClassVar[dict[str, str]] = {
         "counts": "k >=0",
-        "sums farthest": "k d",
+        "sums": "k d",
         "cost": ">=0",
         "far": "k any",
+        "farthest": "k d",
         "moved": "int >=0",
     }
 

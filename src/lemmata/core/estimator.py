@@ -23,7 +23,6 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from lemmata.audit.kernel.attributes import entries
 from lemmata.core import validation
 from lemmata.core.blocks import Blocks, checked_block, is_dask, is_stream, unmask
 from lemmata.core.certificate import (
@@ -84,8 +83,8 @@ class Model(BaseEstimator):
 
     claims: ClassVar[tuple[Statement, ...]] = ()
 
-    # What files hold, a table as in audit/kernel/attributes.py: a name, or several, to a shape or a class. "audited" is the
-    # shape that the claim attributes_sound has for it. The letter d is n_features_in_.
+    # What files hold: attribute -> its shape in letters ("k d", "" a number, "k text" words), or a class. "?" at the end of
+    # a name: may be absent. The letter d is n_features_in_; other letters must agree among the attributes of one file.
     stored: ClassVar[Mapping[str, str | type]] = {}
 
     COMMON_STORED: ClassVar[Mapping[str, str | type]] = {
@@ -441,18 +440,10 @@ class Model(BaseEstimator):
     def stored_attributes(self) -> dict[str, Any]:
         """What `lemmata.save` writes besides the parameters."""
         check_is_fitted(self)
-        found = {name: getattr(self, name) for name in self._shapes() if hasattr(self, name)}
+        names = [name.removesuffix("?") for name in (*self.COMMON_STORED, *self.stored)]
+        found = {name: getattr(self, name) for name in names if hasattr(self, name)}
         # the trace of a certificate is that of its model: a file needs it once
         return {**found, "certificate_": found["certificate_"].for_file()}
-
-    @classmethod
-    def _shapes(cls) -> dict[str, tuple[str | type, bool]]:
-        """What each attribute of a file looks like, and whether it may be absent."""
-        audited = entries({name: spec for one in cls.claims for name, spec in one.shapes.items()})
-        return {
-            name: (audited[name][0] if spec == "audited" else spec, optional)
-            for name, (spec, optional) in entries({**cls.COMMON_STORED, **cls.stored}).items()
-        }
 
     @classmethod
     def restored(cls, parameters: dict[str, Any], attributes: dict[str, Any]) -> Model:
@@ -462,19 +453,20 @@ class Model(BaseEstimator):
             raise ValueError(f"unknown parameter {sorted(map(str, unknown))[0]!r}.")
         model = cls(**parameters)
         model._validate_params()
-        shapes = cls._shapes()
-        stray = set(attributes) - set(shapes)
+        specs = {**cls.COMMON_STORED, **cls.stored}
+        known = {name.removesuffix("?") for name in specs}
+        stray = set(attributes) - known
         if stray:
             raise ValueError(f"unknown attribute {sorted(map(str, stray))[0]!r}.")
         letters: dict[str, int] = {}
-        for name, (spec, optional) in shapes.items():
-            if name in attributes:
-                value = attributes[name]
-                check_stored(name, value, spec, letters)
+        for name, spec in specs.items():
+            if name.removesuffix("?") in attributes:
+                value = attributes[name.removesuffix("?")]
+                check_stored(name.removesuffix("?"), value, spec, letters)
                 if name == "n_features_in_":
                     letters["d"] = operator.index(value)
-                setattr(model, name, value)
-            elif not optional:
+                setattr(model, name.removesuffix("?"), value)
+            elif not name.endswith("?"):
                 raise ValueError(f"the attribute {name} is missing.")
         model.certificate_ = replace(model.certificate_, trace=model.trace_)
         if model.stopped_ in set(Stopped):  # a word of another version stays the word it is

@@ -30,7 +30,10 @@ class EmbeddingModel(Model):
     _longest: ClassVar[int | None] = (
         LONGEST  # words of a sentence; None: a document, which may be one word long
     )
-    stored: ClassVar[dict[str, Any]] = {"embedding_ counts_": "audited"}
+    stored: ClassVar[dict[str, Any]] = {
+        "embedding_": "d k",
+        "counts_": "d int >=0",
+    }
 
     embedding_: Array = fitted()
     counts_: Array = fitted()

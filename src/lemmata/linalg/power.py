@@ -42,7 +42,8 @@ class PowerState:
     layout: ClassVar = {
         "locked": "r j",
         "values": "j",
-        "v Av": "r",
+        "v": "r",
+        "Av": "r",
         "rayleigh": "",
         "residual": ">=0",
     }

@@ -93,8 +93,13 @@ class Mixture(MixtureModel):
 
     stored: ClassVar[dict[str, str | type]] = {
         **MixtureModel.stored,
-        "probabilities_? rates_? n_categories_? means_?": "audited",
-        "covariances_? precisions_? precisions_cholesky_?": np.ndarray,
+        "probabilities_?": "k m >=0 <=1",
+        "rates_?": "k d >=0",
+        "n_categories_?": "d int >=1",
+        "means_?": "k d",
+        "covariances_?": np.ndarray,
+        "precisions_?": np.ndarray,
+        "precisions_cholesky_?": np.ndarray,
     }
 
     def _validate_params(self):
@@ -203,8 +208,10 @@ class GaussianMixture(MixtureModel):
     accepts_nan = True
     stored: ClassVar[dict[str, str | type]] = {
         **MixtureModel.stored,
-        "means_": "audited",
-        "covariances_ precisions_ precisions_cholesky_": np.ndarray,
+        "means_": "k d",
+        "covariances_": np.ndarray,
+        "precisions_": np.ndarray,
+        "precisions_cholesky_": np.ndarray,
     }
 
     def _family(self) -> Family:

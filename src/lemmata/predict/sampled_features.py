@@ -182,8 +182,10 @@ class Nystroem(_Features):
     work = staticmethod(cost_of_nystroem)
     stored: ClassVar[Mapping[str, str | type]] = {
         "components_": object,  # dense or sparse; `restored` looks at it
-        "component_indices_ normalization_ gamma_": "audited",
+        "component_indices_": "q int >=0",
+        "normalization_": "q q",
         "kernel_": Kernel,
+        "gamma_": "",
     }
 
     @property
@@ -301,7 +303,11 @@ class RBFSampler(_Features):
     accepts_sparse = True
     claims = RANDOM_FEATURE_CLAIMS
     work = staticmethod(cost_of_random_features)
-    stored: ClassVar = {"random_weights_ random_offset_ gamma_": "audited"}
+    stored: ClassVar[Mapping[str, str | type]] = {
+        "random_weights_": "d k",
+        "random_offset_": "k",
+        "gamma_": "",
+    }
 
     def _algorithm(self, data: Blocks) -> RandomFeaturesAlgorithm:
         self.gamma_ = float(_fit_kernel(RBF(self.gamma), data).gamma)  # type: ignore[attr-defined]

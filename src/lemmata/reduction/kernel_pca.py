@@ -137,11 +137,15 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Model):
     claims = KERNEL_CLAIMS
     work = staticmethod(cost_of_kernel_pca)
     stored: ClassVar[Mapping[str, str | type]] = {
-        "eigenvalues_ eigenvectors_ offset_ gamma_": "audited",
-        "X_transformed_fit_? dual_coef_?": "audited",
+        "eigenvalues_": "k",
+        "eigenvectors_": "n k",
+        "offset_": "k",
         "X_fit_": object,  # dense or sparse; `restored` looks at it
         "kernel_": Kernel,
+        "gamma_": "",
         "solver_": str,
+        "X_transformed_fit_?": "n k",
+        "dual_coef_?": "n d",
     }
 
     @property

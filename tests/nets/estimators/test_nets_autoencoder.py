@@ -7,7 +7,6 @@ import copy
 import numpy as np
 import pytest
 
-import lemmata
 from lemmata import PCA, Autoencoder
 from lemmata.nets import AutoencoderNet
 
@@ -124,15 +123,6 @@ def test_weights_count_rows():
     np.testing.assert_allclose(model.loss_, expected)
     found = model.certify(X, sample_weight=w)["beats_pca"]
     np.testing.assert_allclose(found.measured, expected / pca_error(X[:60], 1))
-
-
-def test_files_hold_it(curved, tmp_path):
-    X, model = curved
-    lemmata.save(model, tmp_path / "arc.lemma")
-    again = lemmata.load(tmp_path / "arc.lemma")
-    np.testing.assert_array_equal(again.reconstruct(X), model.reconstruct(X))
-    assert isinstance(again.module_, AutoencoderNet)
-    assert "beats_pca" in again.certify(X).held
 
 
 def test_images_by_convolutions_of_any_size():

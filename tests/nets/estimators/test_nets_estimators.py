@@ -232,16 +232,6 @@ def test_callbacks_see_every_epoch():
     assert seen == [1, 2, 3]
 
 
-def test_a_fit_goes_on_from_its_checkpoint_to_the_same_bits(tmp_path):
-    whole = quick(net__dropout=0.3, max_iter=6).fit(X, LABELS)
-    path = tmp_path / "fit"
-    for epochs in (2, 4, 6):
-        part = quick(net__dropout=0.3, max_iter=epochs, checkpoint=path).fit(X, LABELS)
-    assert part.predict_proba(X).tobytes() == whole.predict_proba(X).tobytes()
-    with pytest.raises(ValueError, match=r"net__widths: .* in the checkpoint, \(9,\) now"):
-        quick(net__dropout=0.3, net__widths=(9,), checkpoint=path).fit(X, LABELS)
-
-
 def test_batches_go_on_from_each_other_with_the_memory_of_the_optimiser():
     model = quick(max_iter=1)
     for _ in range(8):

@@ -345,10 +345,11 @@ def follows_information(fit):
 
 
 SHAPES = {
-    "embedding_ context_embedding_": "d k",
+    "embedding_": "d k",
+    "context_embedding_": "d k",
     "biases_": "d",
-    "counts_": "d int >=0 falling",
-    "loss_": ">=0",
+    "counts_": "d | >= 0, falling",
+    "loss_": " | >= 0",
 }
 SOUND = attributes_sound(SHAPES)
 TRUE = statements_true(statement_errors, cost=passes(1))

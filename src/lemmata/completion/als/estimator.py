@@ -168,7 +168,12 @@ class ALS(CompletionModel):
     accepts_weights = True
     stored: ClassVar = {
         **CompletionModel.stored,
-        "rank_ reg_ weighted_reg_ bias_reg_? weighted_bias_reg_? loss_": "audited",
+        "rank_": "",
+        "reg_": "",
+        "weighted_reg_": "",
+        "bias_reg_?": ">=0",
+        "weighted_bias_reg_?": ">=0 <=1",
+        "loss_": "",
         "validation_?": "trials columns nan",
     }
 

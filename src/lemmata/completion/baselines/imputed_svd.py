@@ -138,7 +138,9 @@ class ImputedSVD(CompletionModel):
     claims = IMPUTED_SVD_CLAIMS
     stored: ClassVar = {
         **CompletionModel.stored,
-        "singular_values_ reg_ weighted_reg_": "audited",
+        "singular_values_": "k",
+        "reg_": "",
+        "weighted_reg_": "",
     }
 
     def _algorithm(self, data: Any) -> LanczosAlgorithm:

@@ -141,7 +141,8 @@ class MeanRatings(CompletionModel):
     claims = MEAN_RATINGS_CLAIMS
     stored: ClassVar[Mapping[str, str | type]] = {
         **CompletionModel.stored,
-        "reg_ weighted_reg_": "audited",
+        "reg_": "",
+        "weighted_reg_": "",
     }
 
     def _algorithm(self, data: Observed) -> MeanRatingsAlgorithm:  # type: ignore[override]

@@ -237,7 +237,11 @@ class SingularValueProjection(CompletionModel):
     claims = PROJECTION_CLAIMS
     stored: ClassVar = {
         **CompletionModel.stored,
-        "singular_values_ step_size_ loss_ reg_ weighted_reg_": "audited",
+        "singular_values_": "k",
+        "step_size_": "",
+        "loss_": "",
+        "reg_": "",
+        "weighted_reg_": "",
     }
     patience = 2  # a shortened step gains little, and the next one may gain much
 

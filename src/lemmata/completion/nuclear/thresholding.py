@@ -72,7 +72,7 @@ class Move:
     """A step s and by how much the gradient fell along it, t: what was met of −∇²g, t ≈ −∇²g s."""
 
     version = 1
-    layout: ClassVar = {"along fall": "e"}
+    layout: ClassVar = {"along": "e", "fall": "e"}
 
     along: Array
     fall: Array
@@ -85,11 +85,12 @@ class ThresholdingState:
 
     version = 2
     layout: ClassVar = {
-        "Y gap": "e",
+        "Y": "e",
         "P": "n r",
         "s": "r >=0",
         "Q": "d r",
         "right": "d b",
+        "gap": "e",
         "step": ">0",
     }
 
@@ -280,7 +281,10 @@ class SingularValueThresholding(CompletionModel):
     claims = THRESHOLDING_CLAIMS
     stored: ClassVar = {
         **CompletionModel.stored,
-        "singular_values_ dual_ tau_ step_size_": "audited",
+        "singular_values_": "k",
+        "dual_": "e",
+        "tau_": "",
+        "step_size_": "",
     }
 
     def _algorithm(self, data: Any) -> ThresholdingAlgorithm:

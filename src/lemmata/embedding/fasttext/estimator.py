@@ -98,7 +98,10 @@ class FastTextClassifier(Classifier):
     claims = FASTTEXT_CLAIMS
     stored: ClassVar[dict[str, Any]] = {
         "features_": FeatureSpace,
-        "vectors_ coef_ intercept_ loss_": "audited",
+        "vectors_": "d k",
+        "coef_": "c k",
+        "intercept_": "c",
+        "loss_": "",
     }
 
     features_: FeatureSpace = fitted()

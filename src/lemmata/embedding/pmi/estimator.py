@@ -81,9 +81,10 @@ class PMI(EmbeddingModel):
     claims = MATRIX_CLAIMS
     further_claims = GEOMETRY_CLAIMS
     stored: ClassVar[dict[str, Any]] = {
-        "embedding_ context_embedding_": "d k",
-        "counts_": "d int >=0",
-        "components_ singular_values_": "audited",
+        **EmbeddingModel.stored,
+        "context_embedding_": "d k",
+        "components_": "k d",
+        "singular_values_": "k >=0",
     }
 
     checkpoint, time_limit, tol = None, None, 0.0

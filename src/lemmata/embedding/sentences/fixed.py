@@ -75,7 +75,10 @@ class SentenceVectors(SentenceModel):
     claims = SENTENCE_CLAIMS
     stored: ClassVar[dict[str, Any]] = {
         **SentenceModel.stored,
-        "weights_ components_ singular_values_ n_empty_": "audited",
+        "weights_": "d >=0 <=1",
+        "components_": "r k",
+        "singular_values_": "r >=0",
+        "n_empty_": "int >=0",
     }
 
     checkpoint, time_limit, verbose, tol, max_iter = None, None, 0, 0.0, 1

@@ -147,7 +147,8 @@ class SkipGram(EmbeddingModel):
     stored: ClassVar[dict[str, Any]] = {
         **EmbeddingModel.stored,
         "context_embedding_": "c k",
-        "biases_ loss_": "audited",
+        "biases_": "d",
+        "loss_": "",
         "parts_?": PartVectors,
     }
 

@@ -113,7 +113,7 @@ class Neural(Supervised):
     stored: ClassVar[Mapping[str, str | type]] = {
         "module_": Network,
         "input_shape_": tuple,
-        "loss_": "audited",
+        "loss_": ">=0",
         "validation_rows_?": "v int >=0",
         "best_validation_score_?": "any",
         "precision_?": str,
@@ -269,7 +269,8 @@ class Neural(Supervised):
         for rows, y, weights in data.triples():
             here = held[(held >= first) & (held < first + len(y))] - first
             w = np.ones(len(here)) if weights is None else weights[here]
-            parts.append((self._outputs(rows[here]), y[here], w))
+            if len(here):  # a block may hold none of them
+                parts.append((self._outputs(rows[here]), y[here], w))
             first += len(y)
         outputs, y, weights = (np.concatenate(part) for part in zip(*parts, strict=True))
         return self._held_out_score(outputs, y, weights) if weights.any() else None

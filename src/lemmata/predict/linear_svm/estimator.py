@@ -93,7 +93,11 @@ class LinearSVC(LinearClassifier, Classifier):
 
     claims = LINEAR_SVC_CLAIMS
     work = staticmethod(cost_of_linear_svc)
-    stored: ClassVar = {"coef_": "k d", "intercept_": "k", "dual_coef_?": "k n >=0"}
+    stored: ClassVar[dict[str, str | type]] = {
+        "coef_": "k d",
+        "intercept_": "k",
+        "dual_coef_?": "k n >=0",
+    }
 
     # --- the problem ---
 

@@ -150,7 +150,10 @@ class LogisticRegression(LinearClassifier, Classifier):
 
     claims = LOGISTIC_CLAIMS
     work = staticmethod(cost_of_logistic_regression)
-    stored: ClassVar = {"coef_": "k d", "intercept_": "k"}
+    stored: ClassVar[dict[str, str | type]] = {
+        "coef_": "k d",
+        "intercept_": "k",
+    }
 
     # --- the problem ---
 

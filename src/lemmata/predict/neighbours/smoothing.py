@@ -85,7 +85,9 @@ class KernelSmoother(Regressor):
         "X_fit_": "n d sparse",
         "y_fit_": "n | n m",
         "sample_weight_fit_?": "n >=0",
-        "bandwidth_ bandwidths_? loo_errors_?": "audited",
+        "bandwidth_": ">0",
+        "bandwidths_?": "g >0",
+        "loo_errors_?": "g >=0",
     }
 
     # nothing to draw, to wait for or to resume

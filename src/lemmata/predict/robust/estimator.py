@@ -86,7 +86,8 @@ class RobustRegression(Regressor):
     stored: ClassVar[dict[str, str | type]] = {
         "coef_": "d",
         "intercept_": "",
-        "scale_ weights_": "audited",
+        "scale_": ">=0",
+        "weights_": "n >=0 <=1",
         "outliers_": "n bool",
     }
     coef_: Array = fitted()

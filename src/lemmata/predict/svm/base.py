@@ -61,8 +61,9 @@ class SupportVectors(Supervised):
         "support_vectors_": object,  # dense or sparse; `restored` looks at it
         "n_support_": "c int >=0",
         "dual_coef_": "h s",
-        "intercept_ gamma_": "audited",
+        "intercept_": "p",
         "kernel_": Kernel,
+        "gamma_": "",
         "fit_status_": "int >=0 <=1",
         "shape_fit_": tuple,
     }

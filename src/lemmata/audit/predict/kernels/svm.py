@@ -218,11 +218,11 @@ def _disagreements(fit: Fit) -> Iterator[str]:
 
 SOUND = attributes_sound(
     {
-        "support_": "s int",
+        "support_": "s | whole",
         "intercept_": "p",
-        "n_support_": "k >=0 int",
+        "n_support_": "k | >= 0, whole",
         "gamma_?": "",
-        "class_weight_?": "w >=0",
+        "class_weight_?": "w | >= 0",
     },
     _disagreements,
 )

@@ -1,0 +1,246 @@
+"""Promises of every model in every variant: solvers, penalties and kernels that one cheap setting of a model does not reach.
+
+Asked here once for all: values out of range, float32, files, runs that go on, threads, containers of rows, weights.
+"""
+
+import warnings
+from numbers import Integral, Real
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+import test_estimators as common
+import test_text_estimators as of_texts
+
+import lemmata
+from lemmata import registry
+from lemmata.core import blocks
+from lemmata.core.validation import Interval, StrOptions, make_constraint
+from lemmata.predict.kernels import RBF, Linear
+
+VARIANTS: list[tuple[str, dict]] = [
+    ("PCA", {"svd_solver": "gradient"}),
+    ("PCA", {"svd_solver": "lanczos", "whiten": True}),
+    ("PCA", {"svd_solver": "randomized"}),
+    ("LinearAutoencoder", {"method": "gd", "optimizer": "nesterov"}),
+    ("LinearAutoencoder", {"method": "gd", "optimizer": "adam", "tied": True}),
+    ("LinearAutoencoder", {"method": "sgd", "optimizer": "adam", "batch_size": 16}),
+    ("KernelPCA", {"kernel": 0.5 * RBF(0.1) + Linear()}),
+    ("KernelPCA", {"kernel": "rbf", "eigen_solver": "lanczos"}),
+    ("DictionaryLearning", {"method": "ksvd"}),
+    ("DictionaryLearning", {"method": "online", "n_nonzero": None, "batch_size": 10}),
+    ("RankOne", {"centre": "both"}),
+    ("ImputedSVD", {"fill": "rows"}),
+    ("ALS", {"method": "cg"}),
+    ("ALS", {"nonnegative": True, "biases": False}),
+    ("ALS", {"feedback": "implicit"}),
+    ("ALS", {"rank": "auto"}),
+    ("SGDFactorization", {"optimizer": "adam"}),
+    ("SGDFactorization", {"learning_rate": 0.02}),
+    ("SoftImpute", {"centre": "both"}),
+    ("SingularValueThresholding", {"centre": "global"}),
+    ("GaussianMixture", {"covariance_type": "tied"}),
+    ("NMF", {"beta_loss": "kullback-leibler"}),
+    ("LDA", {"learning_method": "gibbs"}),
+    ("LDA", {"learning_method": "online"}),
+    ("Ridge", {"solver": "lsqr"}),
+    ("RidgeCV", {"store_cv_results": True}),
+    ("RobustRegression", {"loss": "absolute"}),
+    ("RobustRegression", {"loss": "tukey"}),
+    ("ElasticNet", {"alpha": 0.1, "positive": True}),
+    ("LogisticRegression", {"l1_ratio": 1.0, "C": 0.5}),
+    ("LogisticRegression", {"solver": "lbfgs"}),
+    ("LinearSVC", {"loss": "hinge"}),
+    ("LinearSVC", {"penalty": "l1", "C": 0.1}),
+    ("LinearSVC", {"method": "dual", "loss": "hinge", "tol": 1e-8}),
+    ("SVC", {"kernel": RBF(0.3) + Linear()}),
+    ("SVC", {"kernel": "linear"}),
+    ("SVR", {"kernel": "poly"}),
+    ("KernelRidge", {"kernel": "rbf"}),
+    ("KNeighborsClassifier", {"weights": "distance"}),
+    ("KNeighborsRegressor", {"weights": "distance"}),
+    ("MLPClassifier", {"solver": "lbfgs", "hidden_layer_sizes": (4, 3)}),
+    ("MLPClassifier", {"early_stopping": True, "dropout": 0.1}),
+    ("MLPRegressor", {"solver": "sgd", "batch_size": 10}),
+    ("NeuralClassifier", {"early_stopping": True}),
+]
+# rows are fetched in any order, or batches end with a block
+IN_ONE_PIECE = {*common.COMPLETION, "Autoencoder", "NeuralClassifier", "NeuralRegressor"}
+ANY_ORDER = [
+    {"method": "sgd"},
+    {"method": "dual"},
+    {"learning_method": "online"},
+    {"loss": "absolute"},
+]
+# max_iter is that of every penalty, pair of classes or start: it belongs to the checkpoint, as test_checkpoints.py asks
+COUNTS_PARTS = {
+    "Lasso",
+    "ElasticNet",
+    "LassoPath",
+    "LassoCV",
+    "ElasticNetCV",
+    "SVC",
+    "SVR",
+    "Autoencoder",
+}
+# multipliers of the hinge are in their box exactly; the likelihood of a chain is a sum over all tokens
+WIDE = {**common.WIDE, "LinearSVC": {"dual_coef_"}, "LDA": {"chain_log_likelihoods_"}}
+EVERY = [*((name, {}) for name in common.MODELS), *VARIANTS]
+
+
+def words(one):
+    return (
+        " ".join(f"{key}={value}" for key, value in one.items()) if isinstance(one, dict) else one
+    )
+
+
+def fitted(name, X, y=None, **parameters):
+    with warnings.catch_warnings(), lemmata.config(certificate=False):
+        warnings.simplefilter("ignore")
+        return common.fit(common.made(name, **parameters), X, y)
+
+
+def rows(name, settings=None, n=40):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(n, 5)) * [5.0, 3.0, 1.0, 0.5, 0.1] + 2.0
+    positive = (settings or {}).keys() & {"nonnegative", "feedback"}
+    whole = (settings or {}).get("learning_method") == "gibbs"
+    X = np.abs(X) if positive else common.suited(name, X)
+    return np.rint(X) if whole else X
+
+
+def takes_sparse(name):
+    tags = common.made(name).__sklearn_tags__().input_tags
+    return tags.sparse and name not in common.COMPLETION  # where what is not stored is not known
+
+
+def bits(model, X):
+    return common.output(model, X).tobytes()
+
+
+# --- parameters -------------------------------------------------------------------------------------------------------
+
+
+def outside(rules):
+    """Values that no rule of a parameter accepts."""
+    for rule in rules:
+        if isinstance(rule, Interval):
+            step = 1 if rule.type is Integral else 0.5
+            yield from (rule.left - step, rule.left) if rule.left is not None else ()
+            yield from (rule.right + step, rule.right) if rule.right is not None else ()
+            yield from (np.nan,) if rule.type is Real else ()
+        elif isinstance(rule, StrOptions):
+            yield "no such word"
+    yield object()
+
+
+@pytest.mark.parametrize("name", sorted({*common.MODELS, *of_texts.MODELS}))
+def test_values_out_of_range_are_refused_by_name(name):
+    text = name in of_texts.MODELS
+    make, fit = (of_texts.made, of_texts.fit) if text else (common.made, common.fit)
+    data = of_texts.topical(n=8) if text else (rows(name),)
+    for parameter, rules in registry.model_class(name)._parameter_constraints.items():
+        if not isinstance(rules, list):
+            continue  # checked by hand
+        accepts = [make_constraint(rule).is_satisfied_by for rule in rules]
+        for value in outside(rules):
+            if not any(accept(value) for accept in accepts):
+                model = make(name)
+                with pytest.raises(ValueError, match=rf"\b{parameter}\b"):
+                    fit(model.set_params(**{parameter: value}), *data)
+                assert not hasattr(model, "n_features_in_")
+
+
+@pytest.mark.parametrize("name", common.COMPLETION)
+def test_a_matrix_without_entries_is_refused(name):
+    with pytest.raises(ValueError, match="no known entries"):
+        fitted(name, np.full((6, 4), np.nan))
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+@pytest.mark.parametrize("name", [one for one in common.MODELS if not common.takes_holes(one)])
+def test_nan_and_infinity_in_sparse_rows_and_blocks_are_refused(name, value):
+    X = rows(name)
+    y = common.targets(common.made(name), X)
+    X[20, 2] = value
+    for source in ([X[:15], X[15:]], *([sp.csr_array(X)] if takes_sparse(name) else [])):
+        with pytest.raises(ValueError, match=r"NaN|infinity"):
+            fitted(name, source, y)
+
+
+# --- numbers ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("name", "settings"), VARIANTS, ids=words)
+def test_float32_stays_float32(name, settings):
+    X = rows(name, settings)
+    narrow, wide = fitted(name, X.astype(np.float32), **settings), fitted(name, X, **settings)
+    kinds = {key: getattr(value, "dtype", None) for key, value in vars(narrow).items()}
+    found = {key for key, kind in kinds.items() if kind == np.float64}
+    assert found <= WIDE.get(name, set())
+    assert common.output(wide, X).dtype == np.float64
+    if name not in common.WIDE_OUTPUT:
+        assert common.output(narrow, X.astype(np.float32)).dtype == np.float32
+
+
+@pytest.mark.parametrize(("name", "settings"), EVERY, ids=words)
+def test_threads_change_no_bit(name, settings, monkeypatch):
+    monkeypatch.setattr(blocks, "rows_per_block", lambda n, d, itemsize: 7)
+    monkeypatch.setattr(blocks, "MAX_ROWS", 7)
+    X, found = rows(name, settings), []
+    for threads in ("1", "8"):
+        monkeypatch.setenv("LEMMATA_THREADS", threads)
+        found.append(bits(fitted(name, X, **settings), X))
+    assert found[0] == found[1]
+
+
+# --- files ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("name", "settings"), VARIANTS, ids=words)
+def test_a_saved_model_gives_the_same_output_to_the_bit(name, settings, tmp_path):
+    X = rows(name, settings)
+    for source in [X, sp.csr_array(X)][: 2 if takes_sparse(name) else 1]:
+        model = fitted(name, source, common.targets(common.made(name), X), **settings)
+        lemmata.save(model, tmp_path / "m.lemma")
+        back = lemmata.load(tmp_path / "m.lemma")
+        assert bits(back, X) == bits(model, X)
+        assert repr(back) == repr(model)
+
+
+def goes_on(name, settings):
+    known = set(registry.model_class(name)._get_param_names())
+    once = name in COUNTS_PARTS or (settings.get("solver") == "lbfgs" and name.startswith("MLP"))
+    return {"checkpoint", "max_iter"} <= known and not once
+
+
+@pytest.mark.parametrize(("name", "settings"), [one for one in EVERY if goes_on(*one)], ids=words)
+def test_a_fit_that_was_stopped_goes_on_to_the_same_bits(name, settings, tmp_path):
+    X, more = rows(name, settings), {**settings, "checkpoint": tmp_path / "c"}
+    whole = fitted(name, X, **settings, max_iter=7)
+    fitted(name, X, **more, max_iter=2)
+    resumed = fitted(name, X, **more, max_iter=7)
+    assert bits(resumed, X) == bits(whole, X)
+    assert np.array_equal(resumed.trace_.objective, whole.trace_.objective, equal_nan=True)
+
+
+# --- containers and weights -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("name", "settings"), EVERY, ids=words)
+def test_sparse_rows_files_and_blocks_are_the_same_rows(name, settings, tmp_path):
+    X = rows(name, settings)
+    X[np.abs(X) < 0.7] = 0
+    whole = fitted(name, X, **settings)
+    np.save(tmp_path / "X.npy", X)
+    y = common.targets(whole, X)
+    mapped = np.load(tmp_path / "X.npy", mmap_mode="r")
+    sources = {} if settings.get("method") == "dual" else {"file": mapped}
+    if name not in IN_ONE_PIECE and not any(one.items() <= settings.items() for one in ANY_ORDER):
+        sources["blocks"] = [X[:15], X[15:]]
+    if takes_sparse(name):
+        sources |= {"csr": sp.csr_array(X), "csc": sp.csc_matrix(X)}
+    for kind, source in sources.items():
+        again = common.output(fitted(name, source, y, **settings), X)
+        wanted = common.output(whole, X)
+        assert np.abs(again - wanted).max() <= 1e-6 * np.abs(wanted).max(), kind
