@@ -15,7 +15,7 @@ import pytest
 
 import lemmata
 from lemmata import registry
-from lemmata.core.certification.showing import as_text
+from lemmata.core.certificate import as_text
 from tools import tables
 
 ROOT = Path(__file__).parent.parent

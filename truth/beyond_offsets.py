@@ -15,7 +15,8 @@ import scipy.sparse as sp
 import lemmata
 from lemmata.audit.completion.held_out.offsets import beats_offsets
 from lemmata.completion import ALS, MeanRatings, Observed, SoftImpute, certify_factors
-from lemmata.core.certificate import Certificate, Fit, check
+from lemmata.core.certificate import Certificate, Fit
+from lemmata.core.certification.checking import check
 from truth.harness import Case, problems
 
 NAME = "beats_offsets"

@@ -8,7 +8,8 @@ import numpy as np
 
 from lemmata.audit.completion.identifiability.known_entries import IDENTIFIABLE_CLAIMS
 from lemmata.completion import ALS, Observed, SingularValueProjection
-from lemmata.core.certificate import Certificate, Fit, check
+from lemmata.core.certificate import Certificate, Fit
+from lemmata.core.certification.checking import check
 from truth.harness import Case, problems
 
 ALL = tuple(claim.name for claim in IDENTIFIABLE_CLAIMS)

@@ -11,7 +11,8 @@ from lemmata.audit.completion.als import EXPLICIT_CLAIMS, factor_claims
 from lemmata.completion import ALS, SGDFactorization, SingularValueThresholding, SoftImpute
 from lemmata.completion.certifying import certify_factors
 from lemmata.completion.observed import Observed
-from lemmata.core.certificate import Fit, check
+from lemmata.core.certificate import Fit
+from lemmata.core.certification.checking import check
 from lemmata.core.runs.trace import Trace
 from truth.harness import Case, problems
 from truth.slow_completion import Point, als, counts, objective, planted

@@ -8,7 +8,8 @@ import numpy as np
 
 from lemmata.audit.completion.held_out.error import held_out_error
 from lemmata.completion import MeanRatings, Observed, SingularValueProjection
-from lemmata.core.certificate import Certificate, Fit, check
+from lemmata.core.certificate import Certificate, Fit
+from lemmata.core.certification.checking import check
 from truth.harness import Case, problems
 
 NAME = "held_out_error"

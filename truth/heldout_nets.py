@@ -18,7 +18,8 @@ from lemmata.audit.nets.unseen import (
     held_out_accuracy,
     held_out_error,
 )
-from lemmata.core.certificate import Certificate, Fit, check
+from lemmata.core.certificate import Certificate, Fit
+from lemmata.core.certification.checking import check
 from lemmata.nets import NeuralClassifier, NeuralRegressor
 from truth.harness import Case, problems
 

@@ -13,7 +13,8 @@ import lemmata
 from lemmata.audit.nets.modules import Examples
 from lemmata.audit.nets.sharing import scale_invariant
 from lemmata.audit.nets.signal import signal_kept, units_alive
-from lemmata.core.certificate import Certificate, Fit, check
+from lemmata.core.certificate import Certificate, Fit
+from lemmata.core.certification.checking import check
 from lemmata.nets.certifying import requested_properties
 from truth.harness import Case, problems
 

@@ -15,7 +15,8 @@ import lemmata
 from lemmata import KMeans
 from lemmata.audit.clustering.kmeans import KMEANS_CLAIMS
 from lemmata.core.blocks import Blocks
-from lemmata.core.certificate import Certificate, Fit, check
+from lemmata.core.certificate import Certificate, Fit
+from lemmata.core.certification.checking import check
 from lemmata.core.runs.trace import Trace
 from truth.harness import Case, problems
 

@@ -10,7 +10,8 @@ from implicit.cpu.als import AlternatingLeastSquares
 
 from lemmata.audit.completion.held_out.ranking import ranks_above_popularity
 from lemmata.completion import ALS, Observed, certify_factors
-from lemmata.core.certificate import Certificate, Fit, check
+from lemmata.core.certificate import Certificate, Fit
+from lemmata.core.certification.checking import check
 from truth.harness import Case, problems
 
 NAME = "ranks_above_popularity"

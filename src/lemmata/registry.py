@@ -358,28 +358,13 @@ SUBPACKAGES = (
     "reduction", "text", "topics", "trust",
 )  # fmt: skip
 
-# searches for what a claim asks for by `fit.witness(name)`: the module that has the function of that name
-WITNESSES: dict[str, str] = {
-    name: f"lemmata.{module}"
-    for module, names in {
-        "completion.witness": "lowest_on_line further_factor singular_triplets",
-        "topics.witness": "better_mixtures coefficients fitted_mixtures",
-        "nets.witness": "better_network_weights linear_baseline",
-        "predict.svm.witness": "better_machine better_ridge",
-        "reduction.sparse_coding.witness": "better_codes other_codes atoms_of_another_start",
-        "predict.witness.better_weights": "better_huber_fit better_weights",
-        "predict.witness.dual_points": "dual_points feasible_slopes",
-        "predict.witness.separation": "separating_direction",
-        "clustering.witness": "better_centers coreset_centers multipliers refit_centers subset_plan",
-        "mixtures.witness": "climb_by_leaps climb_from_nudges fewer_components refit_mixture",
-    }.items()
-    for name in names.split()
-}
 
-
-def module_of(name: str) -> str | None:
-    """The module that defines the public name, or None if there is no such name."""
-    return MODELS[name].module if name in MODELS else FUNCTIONS.get(name)
+def public_names() -> dict[str, str]:
+    """Return the modules that `import lemmata` takes names from, each with those names."""
+    found = {name: name for name in SUBPACKAGES}
+    for name, module in [*((name, one.module) for name, one in MODELS.items()), *FUNCTIONS.items()]:
+        found[module] = f"{found.get(module, '')} {name}"
+    return found
 
 
 def model_class(name: str):
@@ -401,9 +386,9 @@ def is_named(cls: type, name: str) -> bool:
 
 # --- names of a package that are imported on first use (PEP 562): a package costs what is used of it ------------------
 #
-#     __getattr__, __dir__, __all__ = lazily(__name__, {"KMeans": "kmeans", "seeding": "seeding"})
+#     __getattr__, __dir__, __all__ = lazily(__name__, {"kmeans": "KMeans", "seeding": "seeding"})
 #
-# Each name stands beside the module that defines it; a module is named by itself.
+# Each module stands beside the names that it defines; a module is named by itself.
 
 
 def require(module: str, extra: str, what: str = "this") -> ModuleType:
@@ -432,9 +417,11 @@ def lazily(
 
     def __getattr__(name: str) -> Any:
         if name not in homes:
-            raise AttributeError(
-                f"module {package!r} has no attribute {name!r}; it has {', '.join(names)}."
-            )
+            from difflib import get_close_matches
+
+            near = get_close_matches(name, names, n=1)
+            hint = f"did you mean {near[0]!r}?" if near else f"it has {', '.join(names)}."
+            raise AttributeError(f"module {package!r} has no attribute {name!r}; {hint}")
         home = homes[name]
         try:
             module = import_module(home if home.startswith("lemmata.") else f"{package}.{home}")
@@ -442,6 +429,8 @@ def lazily(
             if extra and error.name == extra[0]:
                 require(*extra, what=f"{package}.{name}")
             raise
-        return module if home.rpartition(".")[2] == name else getattr(module, name)
+        # a module may hold a function of its own name, as that of `certify` does
+        is_module = home.rpartition(".")[2] == name and name not in vars(module)
+        return module if is_module else getattr(module, name)
 
     return __getattr__, lambda: names, names

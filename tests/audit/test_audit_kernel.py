@@ -18,6 +18,7 @@ from lemmata.audit.kernel.concentration import mean_of_unlike_at_least
 from lemmata.audit.kernel.held_out import beats, mean_gain
 from lemmata.audit.kernel.runs import never_rose
 from lemmata.core import Trace, check
+from lemmata.core.certificate import WITNESSES
 
 
 class Toy:
@@ -95,7 +96,7 @@ def test_a_witness_is_asked_of_a_search_that_can_be_switched_off(monkeypatch):
     )
     assert Fit(3).witness("better_weights", 4) == ("better_weights", 3, 4)
     monkeypatch.undo()
-    monkeypatch.setitem(lemmata.registry.WITNESSES, "sqrt", "math")
+    monkeypatch.setitem(WITNESSES, "sqrt", "math")
     assert Fit(3).searches("sqrt")(4.0) == 2
     with lemmata.config(searches=False):
         assert Fit(3).witness("sqrt") is None

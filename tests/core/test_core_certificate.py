@@ -40,8 +40,8 @@ from lemmata.core.certificate import (
     LEAST_BUDGET,
     NOT_CHECKED,
     UNDECIDED,
-    budget,
 )
+from lemmata.core.certification.checking import budget
 
 INF, NAN = math.inf, math.nan
 

@@ -30,7 +30,6 @@ from lemmata.core import (
     StepFailed,
     Stopped,
     at_most,
-    certificate,
     claim,
     common,
     estimator,
@@ -40,6 +39,7 @@ from lemmata.core import (
     storable,
     validation,
 )
+from lemmata.core.certification import checking
 from lemmata.core.estimator import Model
 from lemmata.core.parameters import KW_ONLY, parameter
 
@@ -209,9 +209,9 @@ def test_dear_claims_are_put_off_in_fit_and_certify_pays(monkeypatch, X):
     assert model.certify(X).holds
     assert model.certify(X, seconds=0).not_checked == ["dear"]
     # what the model says of its work sets the budget
-    monkeypatch.setattr(certificate, "LEAST_BUDGET", 0.0)
+    monkeypatch.setattr(checking, "LEAST_BUDGET", 0.0)
     assert model.certify(X).not_checked == []  # 5 × 60 steps × 120 numbers
-    monkeypatch.setattr(certificate, "TIMES_THE_FIT", 1)
+    monkeypatch.setattr(checking, "TIMES_THE_FIT", 1)
     assert model.certify(X).not_checked == ["dear"]
 
 

@@ -28,16 +28,10 @@ from lemmata.core import (
     claim,
     unknown,
 )
-from lemmata.core.certificate import SAMPLED, describe_data, describe_versions
-from lemmata.core.certification.report import page
-from lemmata.core.certification.showing import (
-    UNPRINTABLE,
-    as_line,
-    as_text,
-    one_line,
-    printable,
-    shorten,
-)
+from lemmata.core.certificate import as_text
+from lemmata.core.certification.checking import SAMPLED, describe_data, describe_versions
+from lemmata.core.certification.report import as_line, page
+from lemmata.core.certification.showing import UNPRINTABLE, one_line, printable, shorten
 
 # --- text -------------------------------------------------------------------------------------------------------------
 

@@ -39,7 +39,7 @@ from lemmata.clustering.lloyd import SEEDINGS, LloydAlgorithm, Still
 from lemmata.core import common
 from lemmata.core.blocks import Blocks, is_dask
 from lemmata.core.certificate import Statement
-from lemmata.core.certification.fit_costs import MANY_STARTS, cost_of_kmeans
+from lemmata.core.certification.checking import MANY_STARTS, cost_of_kmeans
 from lemmata.core.engine import map_reduce, one_blas_thread
 from lemmata.core.estimator import Model
 from lemmata.core.loop import MaxSteps, Never, Solution, Stop, Stopped, best_run, warn_user

@@ -29,7 +29,7 @@ from lemmata.clustering.kmeans import KMeans
 from lemmata.clustering.lloyd import SEEDINGS, LloydAlgorithm, Still
 from lemmata.core import common
 from lemmata.core.blocks import Blocks
-from lemmata.core.certification.fit_costs import MINI_BATCH_STARTS, cost_of_mini_batch_kmeans
+from lemmata.core.certification.checking import MINI_BATCH_STARTS, cost_of_mini_batch_kmeans
 from lemmata.core.loop import Solution, Stop, Stopped
 from lemmata.core.parameters import COUNT, KW_ONLY, NONNEGATIVE, WHOLE, choice, parameter
 from lemmata.core.store import storable

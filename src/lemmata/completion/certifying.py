@@ -21,7 +21,8 @@ import numpy as np
 from lemmata.audit.completion.als import factor_claims
 from lemmata.audit.completion.held_out.ranking import RANKING_CLAIMS
 from lemmata.completion.observed import Observed
-from lemmata.core.certificate import Certificate, Fit, check
+from lemmata.core.certificate import Certificate, Fit
+from lemmata.core.certification.checking import check
 
 Array = np.ndarray
 

@@ -1,4 +1,4 @@
-"""What every model shares: the loop, certificates, blocks of data, files."""
+"""Everything that models share: the loop, certificates, blocks of data, files."""
 
 from lemmata.registry import lazily
 
@@ -7,7 +7,8 @@ __getattr__, __dir__, __all__ = lazily(
     {
         "blocks": "Blocks",
         "certificate": "PROVED RULE_OF_THUMB STATISTICAL Certificate Claim Evidence Fit NotCertified "
-        "Statement at_least at_most check claim free passes rounding unknown",
+        "Statement at_least at_most claim free passes rounding unknown",
+        "certification.checking": "check",
         "engine": "map_reduce",
         "loop": "Algorithm Diverged Interrupted MaxSteps Never Seconds Settled SmallGradient "
         "Solution StepFailed Stop Stopped run",

@@ -1,28 +1,24 @@
-"""What theory promises about a fit, and whether it was kept: the claims (claims.py), checked one by one.
+"""A certificate: the claims about a fit, each with its verdict, and how they read as text.
 
-    certificate = check((attributes_sound, orthonormal, …), Fit(model, data), "PCA  1,797 × 64", work=1e9)
-    certificate.holds, certificate.failed, certificate["orthonormal"].measured
+    PCA  1,797 × 64 → 10, …                                      7 hold, 1 fails · stopped: finished, 1 step
+      holds        orthonormal_basis  the axes are orthonormal    |CCᵀ − I| 2e-15 ≤ 1e-13   proved   CIL 1.3.3
 
-Cheap claims come first, until the budget is spent; what is left is *not checked*. The budget counts work, not seconds, so
-that a certificate says the same everywhere.
+Models import from here all that claims are made of (audit/kernel/claims.py); certification/checking.py checks them.
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
 import math
-import platform
-import time
-from collections.abc import Callable, Iterable, Iterator
+import re
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field, replace
-from functools import lru_cache
 from importlib import import_module
+from textwrap import wrap
 from typing import Any
 
 import numpy as np
 
-from lemmata import registry
 from lemmata.audit.kernel.claims import (
     BROKEN,
     FAILS,
@@ -30,7 +26,6 @@ from lemmata.audit.kernel.claims import (
     KINDS,
     LEAST_BUDGET,
     NOT_CHECKED,
-    PER_SECOND,
     PROVED,
     RULE_OF_THUMB,
     STATISTICAL,
@@ -49,22 +44,18 @@ from lemmata.audit.kernel.claims import (
     rounding,
     unknown,
 )  # fmt: skip
-from lemmata.core.engine import searches_allowed
+from lemmata.core.certification.showing import one_line, printable
 from lemmata.core.runs.trace import Trace
 from lemmata.core.store import storable
 
 __all__ = [
     "BROKEN", "FAILS", "HOLDS", "KINDS", "LEAST_BUDGET", "NOT_CHECKED", "PROVED", "RULE_OF_THUMB", "STATISTICAL",
     "UNDECIDED", "VERDICTS", "Certificate", "Claim", "Evidence", "Fit", "NoData", "NotCertified", "Statement", "at_least",
-    "at_most", "budget", "check", "claim", "free", "passes", "rounding", "unknown",
+    "at_most", "claim", "free", "passes", "rounding", "unknown",
 ]  # fmt: skip
 
 storable(Claim)  # files hold it; the kernel of the trusted base knows no files
 
-TIMES_THE_FIT = (
-    5  # what `certify(X)` may cost, as a multiple of the fit, if that is more than LEAST_BUDGET
-)
-SOUND = "attributes_sound"  # the first claim of every certificate: where it fails, no other can be checked
 INTERRUPTED = "interrupted"  # the note of claims that Ctrl-C left unchecked
 LARGE = 2**20  # bytes of a witness that is not written to files
 
@@ -76,7 +67,7 @@ class NotCertified(RuntimeError):
 @storable
 @dataclass(frozen=True)
 class Certificate:
-    """What theory promises about a fit and whether it was kept. Iterates over its claims; prints, shows, turns to JSON."""
+    """The promises about a fit, and whether they were kept. Iterates over its claims; prints, shows, turns to JSON."""
 
     version = 2
 
@@ -182,11 +173,11 @@ class Certificate:
             )
         return self
 
-    # --- showing it (core/certification/showing.py, core/certification/report.py) ---
+    # --- showing it (in colour and as HTML: core/certification/report.py) ---
 
     @property
     def counts(self) -> str:
-        """How many claims came out how: 2 hold, 1 fails, 1 not checked."""
+        """The number of claims by verdict: 2 hold, 1 fails, 1 not checked."""
         words = {HOLDS: ("holds", "hold"), FAILS: ("fails", "fail")}
         parts = []
         for verdict in VERDICTS:
@@ -196,19 +187,17 @@ class Certificate:
         return ", ".join(parts)
 
     def __str__(self) -> str:
-        from lemmata.core.certification.showing import as_text
-
         return as_text(self)
 
     __repr__ = __str__
 
     def __rich_console__(self, console, options):
-        from lemmata.core.certification.showing import as_rich
+        from lemmata.core.certification.report import as_rich
 
         yield as_rich(self, options.max_width)
 
     def _repr_html_(self) -> str:
-        from lemmata.core.certification.showing import as_html
+        from lemmata.core.certification.report import as_html
 
         return as_html(self)
 
@@ -248,184 +237,93 @@ def _small(witness: dict[str, Any]) -> dict[str, Any]:
     return witness if sum(np.asarray(value).nbytes for value in witness.values()) < LARGE else {}
 
 
-# --- checking ---------------------------------------------------------------------------------------------------------
-
-
-def budget(work: Callable[[Fit], float], fit: Fit) -> float:
-    """Multiplications that `certify(X)` may spend: a multiple of what the fit took, as `work` counts it."""
-    try:
-        took = float(work(fit))
-    except (
-        Exception
-    ):  # there is no data, or the attributes are not what they should be: a claim says so
-        took = 0.0
-    return max(LEAST_BUDGET, TIMES_THE_FIT * took)  # in this order, NaN is the least
-
-
-def check(
-    statements: Iterable[Statement],
-    fit: Fit,
-    title: str,
-    *,
-    work: float = math.inf,
-    seconds: float | None = None,
-    usual: float = LEAST_BUDGET,
-    progress: Callable[[str], Any] | None = None,
-) -> Certificate:
-    """Check claims on a fit, the cheap ones first, until the budget is spent; the rest is *not checked*.
-
-    Parameters
-    ----------
-    work : float
-        Multiplications that all checks together may take. `attributes_sound` is checked whatever it is.
-    seconds : float, optional
-        A budget in time instead: no check begins that would take longer than what is left of it.
-    usual : float
-        What `certify(X)` may spend, to name the call that would check the rest.
-    progress : callable, optional
-        Is told the name of every claim before it is checked.
-
-    Ctrl-C ends the checking, not the program: what was checked stays checked.
-    """
-    if seconds is not None and not seconds >= 0:
-        raise ValueError(f"seconds={seconds!r}: pass a number >= 0.")
-    statements = tuple(statements)
-    end = math.inf if seconds is None else time.perf_counter() + seconds
-    found: dict[str, Claim] = {}
-    waiting, spent, stop, data = list(statements), 0.0, "", ""
-    prices: dict[str, float] = {}
-    known = -1
-    try:
-        while waiting and not stop:
-            # a fact that one check asked for is free for others, so prices are asked again
-            if len(fit.facts) != known:
-                known = len(fit.facts)
-                prices = {one.name: one.price(fit) for one in waiting}
-            one = min(waiting, key=lambda one: (one.name != SOUND, prices[one.name]))
-            price = prices[one.name]
-            left = work - spent if seconds is None else (end - time.perf_counter()) * PER_SECOND
-            if one.name != SOUND and price > max(left, 0.0):
-                break  # the others cost no less
-            fit.work = left
-            if progress is not None:
-                progress(one.name)
-            found[one.name] = one(fit)
-            waiting.remove(one)
-            spent += price
-            if one.name == SOUND and found[SOUND].verdict in (FAILS, BROKEN):
-                stop = f"{SOUND} {found[SOUND].verdict}"
-        data = describe_data(fit.data) if fit.has_data else ""
-    except KeyboardInterrupt:
-        stop = INTERRUPTED
-    for one in sorted(waiting, key=lambda one: one.price(fit)):
-        spent += one.price(fit)
-        found[one.name] = one.put_off(stop or _call_for(spent, usual, seconds, fit.has_data))
-    claims = tuple(found[statement.name] for statement in statements)
-    return Certificate(title, claims, fit.stopped or "", data, describe_versions(), trace=fit.trace)
-
-
-def _call_for(work: float, usual: float, seconds: float | None, has_data: bool) -> str:
-    """The call that would do this much work."""
-    if work <= usual or not has_data:
-        return "run certify(X) for it"
-    if math.isinf(work):
-        return "too expensive on this data"
-    more = max(math.ceil(work / PER_SECOND), math.ceil(2 * (seconds or 0)))
-    return f"run certify(X, seconds={more}) for it"
-
-
 def _call_in(note: str) -> str:
     """The call that a claim put off names, "" if it names none."""
     named = note.startswith("run certify(") and note.endswith(" for it")
     return note.removeprefix("run ").removesuffix(" for it") if named else ""
 
 
-# --- data and versions ------------------------------------------------------------------------------------------------
-#
-#     1,797 × 64 float64, digest 5d2f0e6c1b7a9348 of 32 evenly spaced rows
-#
-# A certificate must not cost a pass over the data, so the digest is one of evenly spaced rows or entries where the data is
-# larger than SAMPLED, and says so. It distinguishes data that differ everywhere (scaled, sorted, another split).
+# --- as a table of text -----------------------------------------------------------------------------------------------
 
-SAMPLED = 2**14  # bytes that are read: some twenty microseconds, 1 % of the quickest fits
+WIDEST = 48  # characters of the column of numbers; a longer reason goes below its claim
+MARGIN = max(map(len, VERDICTS)) + 4  # where names begin: certificates line up under one another
+NARROWEST = 40  # a terminal that says less is not believed
+GLUE = "\N{NO-BREAK SPACE}"
 
 
-def describe_data(data: Any) -> str:
-    """Shape, type, weights and a digest of rows (Blocks) or entries (of a sparse or partly known matrix)."""
-    if not hasattr(data, "shape"):
-        return ""
-    n, m = data.shape
-    parts = [f"{n:,} × {m:,} {data.dtype}"]
-    weights = getattr(data, "weights", None)
-    if weights is not None:
-        parts.append(f"weights of sum {float(np.sum(weights, dtype=np.float64)):.6g}")
-    parts.append(_digest(data, weights))
-    targets = getattr(data, "targets", None)
-    if targets is not None:
-        places = _choose_evenly(len(targets), targets.itemsize * targets[:1].size)
-        parts.append(f"targets {_hash([targets[places]])}")
-    return ", ".join(parts)
+def as_text(certificate: Any, width: float = math.inf) -> str:
+    """The certificate as a table; if that is wider than `width`, with each claim folded below its name.
+
+    Control characters, which a title may quote from the user's data, are written out.
+    """
+    rows = [_cells(item) for item in certificate]
+    wide = [max(map(len, column)) for column in zip(*rows, strict=True)] or [0]
+    wide[0] = MARGIN - 4
+    if 2 * len(wide) + sum(wide) > width:
+        return _fold(certificate, max(int(width), NARROWEST))
+    lines = [_headline(certificate, 2 * len(wide) + sum(wide))]
+    for item, row in zip(certificate, rows, strict=True):
+        cells = (f"{cell:<{size}}" for cell, size in zip(row, wide, strict=True))
+        lines.append("  " + "  ".join(cells).rstrip())
+        more = item.remarks if row[3] or not item.numbers else [*item.remarks, f"({item.numbers})"]
+        lines.extend(" " * MARGIN + _clean(" ".join(remark.split())) for remark in more)
+    if certificate.skipped:
+        lines.append(f"  skipped: {_clean(certificate.skipped)}")
+    return "\n".join(lines)
 
 
-def _digest(data: Any, weights: np.ndarray | None) -> str:
-    source = getattr(data, "source", None)
-    if isinstance(source, np.ndarray):
-        places = _choose_evenly(len(source), source.shape[1] * source.itemsize)
-        arrays = [_narrow(source[places]), *([] if weights is None else [weights[places]])]
-        told = "all rows" if len(places) == len(source) else f"{len(places):,} evenly spaced rows"
-        return f"digest {_hash(arrays)} of {told}"
-    entries = _entries(data, source)
-    if entries is None:
-        return "a stream of rows, no digest"
-    places = _choose_evenly(len(entries[0]), sum(part.itemsize for part in entries))
-    arrays = [part[places] for part in entries]
-    if weights is not None:
-        arrays.append(weights[_choose_evenly(len(weights), weights.itemsize)])
-    told = f"{len(places):,} evenly spaced ones of " if len(places) < len(entries[0]) else ""
-    return f"digest {_hash(arrays)} of {told}{len(entries[0]):,} entries"
+def _cells(item: Claim) -> tuple[str, ...]:
+    numbers = item.numbers if len(item.numbers) <= WIDEST else ""
+    cells = (item.verdict, item.name, item.sentence, numbers, item.strength, item.source)
+    return tuple(map(_clean, cells))
 
 
-def _entries(data: Any, source: Any) -> tuple[np.ndarray, ...] | None:
-    """Columns and values of a sparse matrix, or of one whose other entries are not known; None for a stream."""
-    if hasattr(source, "indptr"):
-        return source.indices, source.data
-    order = getattr(data, "by_row", ())
-    arrays = tuple(part for part in order if isinstance(part, np.ndarray))[1:]
-    return arrays if len(arrays) == 2 and len(arrays[0]) == len(arrays[1]) else None
+def _clean(text: str) -> str:
+    """Text on one line with control characters written out; most text has none."""
+    return text if text.isprintable() else one_line(text)
 
 
-def _choose_evenly(count: int, size: int) -> np.ndarray:
-    """As many evenly spaced places as SAMPLED bytes allow."""
-    return np.linspace(0, count - 1, num=min(count, max(SAMPLED // max(size, 1), 1))).astype(
-        np.intp
-    )
+def summary_of(certificate: Any) -> str:
+    """The count of verdicts, and why the run stopped."""
+    told = [certificate.counts] if certificate.claims else []
+    stopped = _clean(certificate.stopped)
+    return " · ".join(told + ([f"stopped: {stopped}"] if stopped else []))
 
 
-def _narrow(rows: np.ndarray) -> np.ndarray:
-    """Of rows so long that one alone exceeds SAMPLED, evenly spaced columns."""
-    return rows[:, _choose_evenly(rows.shape[1], rows.itemsize)] if rows.nbytes > SAMPLED else rows
+def _headline(certificate: Any, width: int) -> str:
+    """The title on the left, the summary on the right of a table this wide."""
+    title, summary = _clean(certificate.title), summary_of(certificate)
+    return f"{title}  {summary:>{max(width - len(title) - 2, 0)}}" if summary else title
 
 
-def _hash(arrays: list[np.ndarray]) -> str:
-    found = hashlib.blake2b(digest_size=8)
-    for array in arrays:
-        found.update(f"{array.dtype.str} {array.shape}".encode())
-        found.update(np.ascontiguousarray(array).data if array.size else b"")
-    return found.hexdigest()
+def _fold(certificate: Any, width: int) -> str:
+    """Each claim below its name: the sentence with its numbers, then remarks, broken at spaces."""
+    title, summary = one_line(certificate.title), summary_of(certificate)
+    fits = len(title) + 2 + len(summary) <= width
+    lines = [f"{title}  {summary:>{width - len(title) - 2}}"] if fits else _wrap(title, width)
+    if summary and not fits:
+        lines += _wrap(summary, width, "  ")
+    for item in certificate:
+        verdict = f"  {item.verdict:<{MARGIN - 2}}"
+        lines += _wrap(
+            f"{item.name} [{item.strength}, {item.source}]", width, " " * MARGIN, verdict
+        )
+        told = f"{item.sentence}: {item.numbers}" if item.numbers else item.sentence
+        for text in (told, *item.remarks):
+            lines += _wrap(text, width, " " * MARGIN)
+    if certificate.skipped:
+        lines += _wrap(f"skipped: {certificate.skipped}", width, "  ")
+    return printable("\n".join(lines))
 
 
-@lru_cache(maxsize=1)
-def describe_versions() -> str:
-    """lemmata 0.1.0, numpy …, scipy …, scikit-learn …, python …"""
-    from importlib.metadata import version
-
-    import scipy
-
-    from lemmata import __version__
-
-    numbers = {"lemmata": __version__, "numpy": np.__version__, "scipy": scipy.__version__}
-    numbers |= {"scikit-learn": version("scikit-learn"), "python": platform.python_version()}
-    return ", ".join(f"{name} {number}" for name, number in numbers.items())
+def _wrap(text: str, width: int, indent: str = "", first: str | None = None) -> list[str]:
+    """Lines of at most this width, the first begun by `first`; neither long words nor comparisons are cut."""
+    text = re.sub(r" ([≤≥<>]) ", f"{GLUE}\\1{GLUE}", " ".join(text.split()))
+    lines = wrap(
+        text, width, initial_indent=indent if first is None else first, subsequent_indent=indent,
+        break_long_words=False, break_on_hyphens=False,
+    )  # fmt: skip
+    return [line.replace(GLUE, " ") for line in lines]
 
 
 # --- searches for witnesses -------------------------------------------------------------------------------------------
@@ -434,12 +332,32 @@ def describe_versions() -> str:
 # it returns is checked by the claim that asked and never believed. With `lemmata.config(searches=False)` a claim that needs one
 # says *can't tell* at worst, and certifying another library's fit loads no solver of ours.
 
+# what a claim asks for by `fit.witness(name)`: the module that has the function of that name
+WITNESSES: dict[str, str] = {
+    name: f"lemmata.{module}"
+    for module, names in {
+        "completion.witness": "lowest_on_line further_factor singular_triplets",
+        "topics.witness": "better_mixtures coefficients fitted_mixtures",
+        "nets.witness": "better_network_weights linear_baseline",
+        "predict.svm.witness": "better_machine better_ridge",
+        "reduction.sparse_coding.witness": "better_codes other_codes atoms_of_another_start",
+        "predict.witness.better_weights": "better_huber_fit better_weights",
+        "predict.witness.dual_points": "dual_points feasible_slopes",
+        "predict.witness.separation": "separating_direction",
+        "clustering.witness": "better_centers coreset_centers multipliers refit_centers subset_plan",
+        "mixtures.witness": "climb_by_leaps climb_from_nudges fewer_components refit_mixture",
+    }.items()
+    for name in names.split()
+}
+
 
 def find_search(name: str) -> Callable[..., Any] | None:
     """Return the search of this name, imported now; None where searches are switched off."""
+    from lemmata.core.engine import searches_allowed
+
     if not searches_allowed():
         return None
-    return getattr(import_module(registry.WITNESSES[name]), name)
+    return getattr(import_module(WITNESSES[name]), name)
 
 
 Fit.searches = staticmethod(find_search)  # the kernel of the trusted base knows nobody who searches

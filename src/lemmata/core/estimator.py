@@ -6,13 +6,13 @@ A model says which algorithm its parameters stand for and which claims are made 
 
 from __future__ import annotations
 
+import inspect
 import operator
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext, suppress
 from contextvars import ContextVar
 from dataclasses import replace
-from functools import lru_cache
 from numbers import Integral
 from types import MappingProxyType
 from typing import Any, ClassVar, dataclass_transform
@@ -25,21 +25,13 @@ from sklearn.utils.validation import check_is_fitted
 
 from lemmata.core import validation
 from lemmata.core.blocks import Blocks, checked_block, is_dask, is_stream, unmask
-from lemmata.core.certificate import (
-    TIMES_THE_FIT,
-    Certificate,
-    Claim,
-    Fit,
-    Statement,
-    budget,
-    check,
-)
+from lemmata.core.certificate import Certificate, Fit, Statement
+from lemmata.core.certification import checking
 from lemmata.core.certification.showing import shorten
 from lemmata.core.common import CONSTRAINTS
 from lemmata.core.engine import as_sent, checks_in_fit, one_blas_thread, sent_along
 from lemmata.core.files.layout import check_stored
 from lemmata.core.loop import (
-    Interrupted,
     MaxSteps,
     Seconds,
     Settled,
@@ -98,22 +90,21 @@ class Model(BaseEstimator):
 
     accepts_sparse: ClassVar[bool] = False
     accepts_nan: ClassVar[bool] = False  # as values that are not known
-    finds_nonfinite: ClassVar[bool] = (
-        False  # the algorithm's first pass refuses NaN itself, so the door need not look
-    )
+    # whether the algorithm's first pass refuses NaN itself, so that validation need not look
+    finds_nonfinite: ClassVar[bool] = False
     min_samples: ClassVar[int] = 1
     # whether BLAS has one thread in a fit: its last bits follow their number, and passes are parallel anyway
     single_blas_thread: ClassVar[bool] = False
-    patience: ClassVar[int] = (
-        1  # small changes in a row that count as settled; more where momentum makes pauses
-    )
+    # small changes in a row that count as settled; more where momentum makes pauses
+    patience: ClassVar[int] = 1
 
     # the settings that came with a model from another process: see `engine.sent_along`
     _sent: ClassVar[Mapping[str, str | int]] = MappingProxyType({})
 
     def __init_subclass__(cls, inherit_parameters: bool = True, **options: Any) -> None:
         super().__init_subclass__(**options)
-        declare(cls, inherit_parameters)
+        if inspect.get_annotations(cls) or cls.declared_parameters or "__init__" in vars(cls):
+            declare(cls, inherit_parameters)
 
     # --- what a model says of itself ---
 
@@ -122,7 +113,7 @@ class Model(BaseEstimator):
         raise TypeError(f"{type(self).__name__} defines no _algorithm.")
 
     def _problem(self, data: Blocks) -> Any:
-        """What the algorithm sees as its data: the blocks themselves, or a statistic of them (PCA: the covariance)."""
+        """The data of the algorithm: the blocks themselves, or a statistic of them (PCA: the covariance)."""
         return data
 
     def _attributes(self, solution: Solution, problem: Any) -> dict[str, Any]:
@@ -166,15 +157,8 @@ class Model(BaseEstimator):
             try:
                 self._fit_blocks(data)
             except validation.NotFinite:  # from a first pass over data that was not checked before
-                first = 0
-                for rows, _ in data:
-                    validation.refuse_nonfinite(
-                        rows,
-                        allow_nan=self.accepts_nan,
-                        first_row=first,
-                        names=getattr(X, "columns", None),
-                    )
-                    first += rows.shape[0]
+                names = getattr(X, "columns", None)
+                validation.refuse_nonfinite_blocks(data, allow_nan=self.accepts_nan, names=names)
                 raise
         return self
 
@@ -281,7 +265,7 @@ class Model(BaseEstimator):
     @classmethod
     def work(cls, fit: Fit) -> float:
         """Roughly how many multiplications a fit took, from public attributes; what checking may cost is a multiple of it."""
-        return float(np.max(fit.get("n_iter_", 1))) * fit.data.size
+        return checking.cost_of_steps(fit)
 
     def _wants_to_settle(self) -> bool:
         """Whether ending at max_iter is news; with tol = 0 it is what was asked for."""
@@ -330,9 +314,8 @@ class Model(BaseEstimator):
                     checked_block(rows, allow_nan=self.accepts_nan, first_row=start)
                     start += len(rows)
         else:
-            data = Blocks.of(
-                self._checked_array(X, reset, min_samples, looks or hasattr(X, "tocsr"))
-            )
+            finite = looks or hasattr(X, "tocsr")
+            data = Blocks.of(validation.check_array_of(self, X, reset, min_samples, finite))
         if data.shape[0] < min_samples:
             raise ValueError(
                 f"Found {data.shape[0]} sample(s) while a minimum of {min_samples} is required."
@@ -341,24 +324,15 @@ class Model(BaseEstimator):
             data = data.weighted(validation.check_weights(sample_weight, data.shape[0]))
         return data
 
-    def _checked_array(self, X, reset: bool, min_samples: int, finite: bool):
-        """An array or sparse matrix in memory, checked."""
-        if validation.is_plain(self, X, reset, min_samples) and (
-            not finite or validation.all_finite(X, self.accepts_nan)
-        ):
-            self._check_width(X, reset)
-            return X
-        return validation.check_array_of(self, X, reset, min_samples, finite)
-
     def _check_width(self, data: Any, reset: bool) -> None:
+        """Note the number of features, or raise ValueError unless it is that of the fit."""
         if data.shape[1] < 1:
             raise ValueError(
                 f"Found 0 feature(s) (shape={data.shape}) while a minimum of 1 is required."
             )
         if reset:
             self.n_features_in_ = data.shape[1]
-            with suppress(AttributeError):
-                del self.feature_names_in_
+            self._forget("feature_names_in_")
         elif data.shape[1] != self.n_features_in_:
             raise ValueError(
                 f"X has {data.shape[1]} features, but {type(self).__name__} is expecting {self.n_features_in_} features "
@@ -399,19 +373,21 @@ class Model(BaseEstimator):
         steps = f"{self.stopped_}, {self.n_iter_} step{'s' if self.n_iter_ != 1 else ''}"
         claims = self._claims() if claims is None else claims
         if in_fit and not checks_in_fit():
-            return Certificate(self._safe_title(data), _put_off(claims), steps, trace=self.trace_)
+            return Certificate(
+                self._safe_title(data), checking.put_off(claims), steps, trace=self.trace_
+            )
         weights = None if data is None else data.weights
         if y is None and isinstance(data, Blocks):
             y = data.targets
         fit = Fit(self, data, y, weights, self.trace_, steps, attributes)
-        usual = budget(self.work, fit)
-        work = max(IN_FIT, SHARE_OF_FIT / TIMES_THE_FIT * usual) if in_fit else usual
+        usual = checking.budget(self.work, fit)
+        work = max(IN_FIT, SHARE_OF_FIT / checking.TIMES_THE_FIT * usual) if in_fit else usual
         showing = Checking(type(self).__name__, len(claims)) if self.verbose else nullcontext()
         with showing as bar:
-            found = check(
+            found = checking.check(
                 claims, fit, self._safe_title(data), work=work, seconds=seconds, usual=usual, progress=bar
             )  # fmt: skip
-        warn_interrupted(found)
+        checking.warn_interrupted(found)
         return found
 
     def _safe_title(self, data: Any) -> str:
@@ -423,7 +399,7 @@ class Model(BaseEstimator):
 
     def _html_repr(self) -> str:
         """scikit-learn's box for notebooks, with the verdict below it."""
-        from lemmata.core.certification.showing import as_line
+        from lemmata.core.certification.report import as_line
 
         box = BaseEstimator._html_repr(self)
         return box + as_line(self.certificate_) if hasattr(self, "certificate_") else box
@@ -472,17 +448,3 @@ class Model(BaseEstimator):
         if model.stopped_ in set(Stopped):  # a word of another version stays the word it is
             model.stopped_ = Stopped(model.stopped_)
         return model
-
-
-@lru_cache(maxsize=256)
-def _put_off(claims: tuple[Statement, ...]) -> tuple[Claim, ...]:
-    return tuple(one.put_off("run certify(X) for it") for one in claims)
-
-
-def warn_interrupted(certificate: Certificate) -> None:
-    """Say once that Ctrl-C ended the checking; the fit itself is kept."""
-    if certificate.interrupted:
-        warn_user(
-            f"{certificate.title}: the checking of claims was interrupted; the fit is kept, run certify(X) for the rest.",
-            Interrupted,
-        )

@@ -66,6 +66,14 @@ def refuse_nonfinite(
     raise ValueError(f"{what} contains {kind}: {where}. {advice}")
 
 
+def refuse_nonfinite_blocks(data: Any, *, allow_nan: bool, names: Sequence[str] | None) -> None:
+    """Raise ValueError if one of the row blocks holds NaN or infinity."""
+    first = 0
+    for rows, _ in data:
+        refuse_nonfinite(rows, allow_nan=allow_nan, first_row=first, names=names)
+        first += rows.shape[0]
+
+
 def all_finite(X: Any, allow_nan: bool = False) -> bool:
     """Whether X holds no infinity, and no NaN unless that is allowed: one fast sum, and a closer look if it overflows."""
     numbers = X.data if sp.issparse(X) else X
@@ -204,6 +212,9 @@ def is_plain(model: Any, X: Any, reset: bool, min_samples: int = 1) -> bool:
 
 def check_array_of(model: Any, X: Any, reset: bool, min_samples: int, finite: bool) -> Any:
     """Check X by scikit-learn's own validation, in the words of this model; say where NaN and infinity stand."""
+    if is_plain(model, X, reset, min_samples) and (not finite or all_finite(X, model.accepts_nan)):
+        model._check_width(X, reset)
+        return X
     try:
         return validate_data(
             model,

@@ -25,7 +25,8 @@ from typing import Any
 import numpy as np
 
 from lemmata.audit.reduction.projections import PROJECTION_CLAIMS
-from lemmata.core.certificate import Certificate, Fit, check
+from lemmata.core.certificate import Certificate, Fit
+from lemmata.core.certification.checking import check
 from lemmata.linalg._checks import as_dense, as_square
 
 Array = np.ndarray

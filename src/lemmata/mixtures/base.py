@@ -30,7 +30,7 @@ from sklearn.utils.validation import check_is_fitted
 from lemmata.audit.mixtures.em import MIXTURE_CLAIMS
 from lemmata.core.blocks import Blocks, is_dask
 from lemmata.core.certificate import Certificate
-from lemmata.core.certification.fit_costs import cost_of_mixture
+from lemmata.core.certification.checking import cost_of_mixture
 from lemmata.core.engine import map_reduce, one_blas_thread
 from lemmata.core.estimator import Model
 from lemmata.core.loop import MaxSteps, Never, Solution, Stop, Stopped, best_run, run, warn_user

@@ -31,7 +31,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from lemmata.audit.optim.saddle_points import GAME_CLAIMS
-from lemmata.core.certificate import Certificate, Fit, check
+from lemmata.core.certificate import Certificate, Fit
+from lemmata.core.certification.checking import check
 from lemmata.core.loop import MaxSteps, SmallGradient, run
 from lemmata.core.runs.trace import Trace
 from lemmata.core.store import storable

@@ -32,7 +32,8 @@ from typing import Any
 import numpy as np
 
 from lemmata.audit.optim.descent import POINT_CLAIMS, PROJECTED_POINT_CLAIMS
-from lemmata.core.certificate import Certificate, Fit, Statement, check
+from lemmata.core.certificate import Certificate, Fit, Statement
+from lemmata.core.certification.checking import check
 from lemmata.core.engine import checks_in_fit
 from lemmata.core.loop import Diverged, Seconds, Solution, Stopped, run
 from lemmata.core.runs.trace import Trace

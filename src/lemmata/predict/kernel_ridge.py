@@ -32,7 +32,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from lemmata.audit.predict.kernels.kernel_ridge import KERNEL_RIDGE_CLAIMS
 from lemmata.core.blocks import Blocks
-from lemmata.core.certification.fit_costs import cost_of_kernel_ridge
+from lemmata.core.certification.checking import cost_of_kernel_ridge
 from lemmata.core.engine import one_blas_thread
 from lemmata.core.loop import Never, Solution
 from lemmata.core.parameters import KW_ONLY, NONNEGATIVE, choice, parameter

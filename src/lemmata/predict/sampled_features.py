@@ -32,7 +32,7 @@ from sklearn.utils.validation import check_is_fitted
 from lemmata.audit.predict.kernels.feature_maps import NYSTROEM_CLAIMS, RANDOM_FEATURE_CLAIMS
 from lemmata.core import common
 from lemmata.core.blocks import Blocks
-from lemmata.core.certification.fit_costs import cost_of_nystroem, cost_of_random_features
+from lemmata.core.certification.checking import cost_of_nystroem, cost_of_random_features
 from lemmata.core.engine import one_blas_thread
 from lemmata.core.estimator import Model
 from lemmata.core.loop import Never, Solution

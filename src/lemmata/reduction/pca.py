@@ -22,7 +22,7 @@ import numpy as np
 from lemmata.audit.reduction.pca import ITERATIVE_CLAIMS, POWER_CLAIMS, SUBSPACE_CLAIMS
 from lemmata.core import common
 from lemmata.core.blocks import Blocks
-from lemmata.core.certification.fit_costs import (
+from lemmata.core.certification.checking import (
     DIRECT,
     FORM_BELOW,
     LANCZOS_BLOCK,

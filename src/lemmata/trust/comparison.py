@@ -26,7 +26,8 @@ from typing import Any
 import numpy as np
 
 from lemmata.audit.trust.comparisons import COMPARISON_CLAIMS
-from lemmata.core.certificate import Certificate, Fit, check
+from lemmata.core.certificate import Certificate, Fit
+from lemmata.core.certification.checking import check
 from lemmata.trust.bounds import checked_risk, compare_losses
 from lemmata.trust.evaluation import plot_intervals
 from lemmata.trust.losses import checked_rows, loss_of

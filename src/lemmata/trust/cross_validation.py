@@ -27,7 +27,8 @@ from sklearn.utils import column_or_1d
 from sklearn.utils.validation import check_consistent_length
 
 from lemmata.audit.trust.comparisons import CROSS_VALIDATION_CLAIMS
-from lemmata.core.certificate import Certificate, Fit, check
+from lemmata.core.certificate import Certificate, Fit
+from lemmata.core.certification.checking import check
 from lemmata.trust.bounds import checked_risk, interval_of_folds, take
 from lemmata.trust.evaluation import plot_intervals
 from lemmata.trust.losses import loss_of

@@ -33,7 +33,8 @@ from sklearn.base import clone
 from sklearn.utils import column_or_1d
 
 from lemmata.audit.trust.comparisons import BIAS_VARIANCE_CLAIMS
-from lemmata.core.certificate import Certificate, Fit, check
+from lemmata.core.certificate import Certificate, Fit
+from lemmata.core.certification.checking import check
 
 Array = np.ndarray
 

@@ -30,7 +30,8 @@ import numpy as np
 
 from lemmata.audit.trust.generalisation import EVALUATION_CLAIMS
 from lemmata.core.blocks import Blocks
-from lemmata.core.certificate import Certificate, Fit, check, describe_data
+from lemmata.core.certificate import Certificate, Fit
+from lemmata.core.certification.checking import check, describe_data
 from lemmata.trust.bounds import checked_risk, interval
 from lemmata.trust.losses import checked_rows, loss_of
 

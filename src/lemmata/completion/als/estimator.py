@@ -59,7 +59,7 @@ from lemmata.completion.centring import BIAS_REG, Offsets
 from lemmata.completion.observed import Observed
 from lemmata.completion.rows.solver import power, worth_kernels
 from lemmata.core import common
-from lemmata.core.certification.fit_costs import cost_of_als
+from lemmata.core.certification.checking import cost_of_als
 from lemmata.core.engine import one_blas_thread
 from lemmata.core.loop import MaxSteps, Settled, Stopped, run, warn_user
 from lemmata.core.parameters import COUNT, KW_ONLY, NONNEGATIVE, POSITIVE, choice, parameter

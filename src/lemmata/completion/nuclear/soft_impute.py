@@ -58,7 +58,7 @@ from lemmata.completion.observed import Observed
 from lemmata.completion.rows.solver import RowSolver
 from lemmata.core import common
 from lemmata.core.certificate import Fit
-from lemmata.core.certification.fit_costs import cost_of_sweeps
+from lemmata.core.certification.checking import cost_of_sweeps
 from lemmata.core.engine import one_blas_thread
 from lemmata.core.loop import MaxSteps, Seconds, Settled, Solution, Stop, Stopped, run, warn_user
 from lemmata.core.parameters import COUNT, KW_ONLY, NONNEGATIVE, POSITIVE, choice, parameter

@@ -15,7 +15,8 @@ from lemmata.audit.completion.held_out.offsets import OFFSET_CLAIMS
 from lemmata.audit.completion.held_out.ranking import RANKING_CLAIMS
 from lemmata.completion.observed import Observed
 from lemmata.completion.recommending.recommend import best_items, users_at
-from lemmata.core.certificate import HOLDS, Certificate, Fit, budget, check
+from lemmata.core.certificate import HOLDS, Certificate, Fit
+from lemmata.core.certification.checking import budget, check
 
 if TYPE_CHECKING:
     from lemmata.completion.base import CompletionModel

@@ -32,9 +32,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from lemmata import registry
 from lemmata.core.blocks import Blocks, is_dask, is_stream
-from lemmata.core.certificate import Certificate, Fit, Statement, budget, check
+from lemmata.core.certificate import Certificate, Fit, Statement
+from lemmata.core.certification.checking import budget, check, warn_interrupted
 from lemmata.core.certification.counterparts import CERTIFIERS, COUNTERPARTS
-from lemmata.core.estimator import Model, warn_interrupted
+from lemmata.core.estimator import Model
 from lemmata.core.runs.progress import Checking
 from lemmata.core.supervised import Classifier, Supervised
 from lemmata.core.validation import is_search
@@ -234,7 +235,7 @@ def adapt(name: str, model: Any, loss: str | None = None) -> dict[str, Any]:
 def cost_of(name: str) -> Any:
     """Return the function that says what a fit of a model cost."""
     cost = COUNTERPARTS[name].cost
-    return registry.resolve(f"core.certification.fit_costs:{cost}") if cost else Model.work
+    return registry.resolve(f"core.certification.checking:{cost}") if cost else Model.work
 
 
 # --- data -------------------------------------------------------------------------------------------------------------

@@ -17,8 +17,9 @@ from sklearn.compose import ColumnTransformer
 from sklearn.pipeline import FeatureUnion, Pipeline
 from sklearn.utils.validation import check_is_fitted
 
-from lemmata.core.certificate import Certificate, describe_versions
+from lemmata.core.certificate import Certificate
 from lemmata.core.certification.certify import Request, is_composite
+from lemmata.core.certification.checking import describe_versions
 from lemmata.core.validation import choose_columns, is_search
 
 

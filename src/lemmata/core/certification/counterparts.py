@@ -13,7 +13,7 @@ class Counterpart(NamedTuple):
 
     claims: str  # a tuple in audit/; an adapter may narrow it to what a fit can promise
     adapter: str = ""  # a function in audit/: the fit's attributes in our words
-    cost: str = ""  # a function in fit_costs.py; "": steps times numbers
+    cost: str = ""  # a function in checking.py; "": steps times numbers
     base: str = "core.estimator:Model"  # a base of our model that checks data
     flags: Mapping[str, bool] = {}  # what our model says of the data it takes
     X_test: bool = False  # whether claims can use rows that were not trained on

@@ -1,4 +1,5 @@
-"""A certificate as one page that needs nothing else: claims, pictures, the data and the versions they were checked with.
+"""A certificate in colour on a terminal, as HTML in a notebook, and as one page that needs nothing else: claims, pictures,
+the data and the versions they were checked with.
 
     model.certify(X).report("digits.html")
 
@@ -10,6 +11,7 @@ from __future__ import annotations
 import base64
 import io
 import math
+import re
 from datetime import UTC, datetime
 from html import escape
 from pathlib import Path
@@ -17,9 +19,19 @@ from typing import Any
 
 import numpy as np
 
-from lemmata.audit.kernel.claims import FAILS, HOLDS, Claim
+from lemmata.core.certificate import (
+    BROKEN,
+    FAILS,
+    HOLDS,
+    MARGIN,
+    NOT_CHECKED,
+    UNDECIDED,
+    Claim,
+    as_text,
+    summary_of,
+)
 from lemmata.core.certification.pictures import BLUE, GREY, RED, figure
-from lemmata.core.certification.showing import as_html, printable
+from lemmata.core.certification.showing import printable
 from lemmata.core.runs.trace import Trace
 from lemmata.core.store import write_atomically
 
@@ -39,6 +51,79 @@ KINDS_EXPLAINED = (
     "<b>proved</b>: a theorem, checked to rounding. <b>statistical</b>: true with the stated confidence. "
     "<b>rule of thumb</b>: a threshold that was chosen; no proof."
 )
+
+
+# --- in colour, and as HTML -------------------------------------------------------------------------------------------
+
+COLOURS = {
+    HOLDS: "green",
+    FAILS: "bold red",
+    UNDECIDED: "yellow",
+    BROKEN: "bold red",
+    NOT_CHECKED: "dim",
+}
+MARKS = {HOLDS: "✓", FAILS: "✗", UNDECIDED: "?", BROKEN: "!", NOT_CHECKED: "–"}
+
+
+def as_rich(certificate: Any, width: float):
+    """The text of the certificate, its verdicts and advice in colour."""
+    from rich.text import Text
+
+    text = Text(as_text(certificate, width), no_wrap=True, overflow="ignore")
+    for verdict, colour in COLOURS.items():
+        text.highlight_regex(rf"(?m)^  {re.escape(verdict)}(?=  )", colour)
+    text.highlight_regex(rf"(?m)^ {{{MARGIN}}}→.*$", "red")
+    text.highlight_regex(rf"(?m)^ {{{MARGIN}}}\(.*\)$", "dim")
+    return text
+
+
+# Only marks have colours, with a contrast above 4.3 to 1 on white and on black alike; words have that of the page around them,
+# since a notebook does not say whether it is dark.
+ON_ANY_GROUND = {HOLDS: "#008558", FAILS: "#d6472b", BROKEN: "#d6472b"}
+
+
+def as_html(certificate: Any) -> str:
+    """A table for a notebook, dark or light. Everything is escaped: titles and reasons may quote the user's data."""
+    left = 'style="text-align:left"'
+    rows = []
+    for item in certificate:
+        extra = "".join(f"<br><small>{_html(remark)}</small>" for remark in item.remarks)
+        rows.append(
+            f'<tr><td style="text-align:left;white-space:nowrap">{_mark(item.verdict)} '
+            f"{_html(item.verdict)}</td><td {left}><code>{_html(item.name)}</code></td>"
+            f"<td {left}>{_html(item.sentence)}{extra}</td><td {left}>{_html(item.numbers)}</td>"
+            f'<td style="text-align:left;white-space:nowrap">{_html(item.strength)}</td>'
+            f"<td {left}>{_html(item.source)}</td></tr>"
+        )
+    caption = f"<b>{_html(certificate.title)}</b> <small>{_html(summary_of(certificate))}</small>"
+    if certificate.skipped:
+        caption += f"<br><small>skipped: {_html(certificate.skipped)}</small>"
+    return (
+        f'<table><caption style="color:inherit;text-align:left">{caption}</caption>'
+        f"<tbody>{''.join(rows)}</tbody></table>"
+    )
+
+
+def _mark(verdict: str) -> str:
+    return f'<span style="color:{ON_ANY_GROUND.get(verdict, "inherit")}">{MARKS[verdict]}</span>'
+
+
+def _html(text: str) -> str:
+    return escape(printable(text))
+
+
+def as_line(certificate: Any) -> str:
+    """The verdict in one line of HTML, for the box in which scikit-learn shows an estimator."""
+    verdict = HOLDS if certificate.holds else FAILS if certificate.failed else UNDECIDED
+    summary = _html(summary_of(certificate))
+    failing = ", ".join(f"<code>{_html(name)}</code>" for name in certificate.failed)
+    return (
+        f'<div style="font-size:90%">{_mark(verdict)} certificate: {summary}'
+        f"{f' (fails: {failing})' if failing else ''}</div>"
+    )
+
+
+# --- as a page --------------------------------------------------------------------------------------------------------
 
 
 def write_report(certificate: Any, path: Any) -> None:
@@ -91,7 +176,7 @@ def _picture_of_trace(trace: Trace | None) -> str:
 
 
 def _picture_of_margins(claims: list[Claim]) -> str:
-    """How far each decided claim is from its bound, where both are positive, so that their ratio says it."""
+    """The distance of each decided claim from its bound, where both are positive, so that their ratio says it."""
     shown = [
         item for item in claims
         if item.verdict in (HOLDS, FAILS) and item.measured > 0 and 0 < item.bound < math.inf

@@ -13,7 +13,7 @@ from sklearn.utils.metaestimators import available_if
 
 from lemmata.core import common
 from lemmata.core.blocks import Blocks
-from lemmata.core.certification.fit_costs import cost_of_perceptron
+from lemmata.core.certification.checking import cost_of_perceptron
 from lemmata.core.loop import MaxSteps, Never, Solution, Stop, Stopped, run, warn_user
 from lemmata.core.parameters import (
     COUNT,

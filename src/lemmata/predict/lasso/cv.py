@@ -25,7 +25,7 @@ from lemmata.audit.predict.linear.penalised import LASSO_CV_CLAIMS
 from lemmata.core import common
 from lemmata.core.blocks import Blocks
 from lemmata.core.certificate import Statement
-from lemmata.core.certification.fit_costs import cost_of_lasso_cv
+from lemmata.core.certification.checking import cost_of_lasso_cv
 from lemmata.core.engine import run_tasks
 from lemmata.core.loop import Solution, Stop, Stopped
 from lemmata.core.parameters import COUNT, FRACTION, KW_ONLY, SHARE, choice, fitted, parameter

@@ -27,7 +27,7 @@ from lemmata.audit.predict.linear.penalised import LASSO_CLAIMS
 from lemmata.core import common
 from lemmata.core.blocks import Blocks
 from lemmata.core.certificate import Statement
-from lemmata.core.certification.fit_costs import cost_of_lasso
+from lemmata.core.certification.checking import cost_of_lasso
 from lemmata.core.loop import Solution, Stop, warn_user
 from lemmata.core.parameters import COUNT, KW_ONLY, NONNEGATIVE, SHARE, choice, fitted, parameter
 from lemmata.core.supervised import Regressor, Supervised

@@ -27,7 +27,7 @@ from lemmata.audit.predict.linear.penalised import LASSO_PATH_CLAIMS
 from lemmata.core import common
 from lemmata.core.blocks import Blocks
 from lemmata.core.certificate import Statement
-from lemmata.core.certification.fit_costs import cost_of_lasso
+from lemmata.core.certification.checking import cost_of_lasso
 from lemmata.core.loop import Solution, Stop
 from lemmata.core.parameters import ANYTHING, COUNT, FRACTION, KW_ONLY, SHARE, parameter
 from lemmata.core.supervised import Regressor

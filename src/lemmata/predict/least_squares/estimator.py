@@ -28,7 +28,7 @@ from sklearn.exceptions import ConvergenceWarning
 from lemmata.audit.predict.linear.least_squares import LEAST_SQUARES_CLAIMS
 from lemmata.core import common
 from lemmata.core.blocks import Blocks
-from lemmata.core.certification.fit_costs import cost_of_least_squares
+from lemmata.core.certification.checking import cost_of_least_squares
 from lemmata.core.engine import one_blas_thread
 from lemmata.core.loop import MaxSteps, Never, Solution, Stopped, run, warn_user
 from lemmata.core.parameters import KW_ONLY, fitted, parameter

@@ -30,7 +30,7 @@ from sklearn.exceptions import ConvergenceWarning
 from lemmata.audit.predict.linear.least_squares import RIDGE_CLAIMS
 from lemmata.core import common
 from lemmata.core.blocks import Blocks
-from lemmata.core.certification.fit_costs import cost_of_least_squares
+from lemmata.core.certification.checking import cost_of_least_squares
 from lemmata.core.loop import MaxSteps, Solution, warn_user
 from lemmata.core.parameters import COUNT, KW_ONLY, NONNEGATIVE, choice, fitted, parameter
 from lemmata.core.supervised import Regressor

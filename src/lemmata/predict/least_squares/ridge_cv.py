@@ -32,7 +32,7 @@ from sklearn.metrics import get_scorer
 from lemmata.audit.predict.linear.least_squares import RIDGE_CV_CLAIMS
 from lemmata.core import common
 from lemmata.core.blocks import Blocks
-from lemmata.core.certification.fit_costs import cost_of_ridge_cv
+from lemmata.core.certification.checking import cost_of_ridge_cv
 from lemmata.core.engine import config, map_reduce, one_blas_thread
 from lemmata.core.loop import MaxSteps, Solution
 from lemmata.core.parameters import KW_ONLY, POSITIVE, choice, fitted, parameter

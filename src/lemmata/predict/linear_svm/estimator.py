@@ -25,7 +25,7 @@ from sklearn.exceptions import ConvergenceWarning
 from lemmata.audit.predict.linear.penalised import LINEAR_SVC_CLAIMS
 from lemmata.core import common
 from lemmata.core.blocks import Blocks
-from lemmata.core.certification.fit_costs import cost_of_linear_svc
+from lemmata.core.certification.checking import cost_of_linear_svc
 from lemmata.core.loop import MaxSteps, Settled, Solution, Stop, warn_user
 from lemmata.core.parameters import KW_ONLY, POSITIVE, choice, parameter
 from lemmata.core.supervised import Classifier

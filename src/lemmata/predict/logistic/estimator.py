@@ -31,7 +31,7 @@ from sklearn.utils.validation import check_is_fitted
 from lemmata.audit.predict.linear.penalised import LOGISTIC_CLAIMS
 from lemmata.core import common
 from lemmata.core.blocks import Blocks
-from lemmata.core.certification.fit_costs import cost_of_logistic_regression
+from lemmata.core.certification.checking import cost_of_logistic_regression
 from lemmata.core.loop import MaxSteps, Solution, Stop, Stopped, warn_user
 from lemmata.core.parameters import KW_ONLY, POSITIVE, SHARE, choice, parameter
 from lemmata.core.supervised import Classifier

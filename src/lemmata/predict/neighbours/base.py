@@ -20,7 +20,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from lemmata.core import common
 from lemmata.core.blocks import Blocks
-from lemmata.core.certification.fit_costs import cost_of_neighbours
+from lemmata.core.certification.checking import cost_of_neighbours
 from lemmata.core.estimator import Model
 from lemmata.core.loop import Never
 from lemmata.core.parameters import COUNT, KW_ONLY, choice, fitted, parameter

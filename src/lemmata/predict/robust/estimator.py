@@ -23,7 +23,7 @@ from sklearn.exceptions import ConvergenceWarning
 from lemmata.audit.predict.linear.robust import ROBUST_CLAIMS
 from lemmata.core import common
 from lemmata.core.blocks import Blocks
-from lemmata.core.certification.fit_costs import cost_of_robust_regression
+from lemmata.core.certification.checking import cost_of_robust_regression
 from lemmata.core.loop import MaxSteps, Solution, warn_user
 from lemmata.core.parameters import COUNT, KW_ONLY, NONNEGATIVE, POSITIVE, choice, fitted, parameter
 from lemmata.core.supervised import Regressor

@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from lemmata.core import common
 from lemmata.core.blocks import Blocks
-from lemmata.core.certification.fit_costs import cost_of_svm
+from lemmata.core.certification.checking import cost_of_svm
 from lemmata.core.engine import worth_compiling
 from lemmata.core.loop import Solution, warn_user
 from lemmata.core.parameters import KW_ONLY, NONNEGATIVE, POSITIVE, choice, fitted, parameter

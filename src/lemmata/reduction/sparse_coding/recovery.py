@@ -23,7 +23,8 @@ from sklearn.utils.validation import check_array
 
 from lemmata.audit.reduction.sparse_codes import CODER_CLAIMS
 from lemmata.core.blocks import Blocks
-from lemmata.core.certificate import Certificate, Fit, check
+from lemmata.core.certificate import Certificate, Fit
+from lemmata.core.certification.checking import check
 from lemmata.reduction.sparse_coding.base import checked_atoms
 from lemmata.reduction.sparse_coding.coder import SparseCoder
 

@@ -25,7 +25,7 @@ from lemmata.audit.topics.nmf.factors import NMF_CLAIMS
 from lemmata.completion.data.known_parts import ModelOfParts
 from lemmata.core import common
 from lemmata.core.blocks import Blocks
-from lemmata.core.certification.fit_costs import cost_of_nmf
+from lemmata.core.certification.checking import cost_of_nmf
 from lemmata.core.loop import warn_user
 from lemmata.core.parameters import COUNT, KW_ONLY, NONNEGATIVE, SHARE, choice, fitted, parameter
 from lemmata.topics.base import TopicModel

@@ -93,7 +93,7 @@ def _size_of_data(fit: Fit) -> float:
 def _rounding_of_steps(fit: Fit) -> float:
     if fit.get("stopped_") == BATCHES:
         raise CannotTell("batches have no objective in common")
-    if not len(fit.trace):  # type: ignore[arg-type]
+    if not len(fit.trace):
         raise CannotTell("the trace is empty")
     return rounding(np.asarray(fit.components_).dtype, fit.data.size)
 
