@@ -48,6 +48,7 @@ CHAPTERS = (
     "nets.training",
     "nets.approximation",
 )
+LOOK: dict[Any, Any] = {"axes.titlesize": 10, "legend.fontsize": 8, "legend.frameon": False}
 _ENTRIES: dict[str, AtlasEntry] = {}
 
 
@@ -77,8 +78,9 @@ class AtlasEntry:
 
     @property
     def caption(self) -> str:
-        """The description of the figure, and how to read it."""
-        return " ".join((getdoc(self.make) or "").split())
+        """The description of the figure, and how to read it: the docstring below its title."""
+        text = getdoc(self.make) or ""
+        return " ".join((text.partition("\n\n")[2] or text).split())
 
     def draw(self, folder: Any = ".") -> Path:
         """Draw the figure into a folder as ID.png. Raises NotShown if the experiment shows something else."""
@@ -86,11 +88,13 @@ class AtlasEntry:
 
     def perform(self, folder: Any = ".") -> DrawnFigure:
         """Draw the figure, and return what was asserted. The PNG holds its numbers, to tell whether it is current."""
+        from matplotlib import rc_context
+
         from lemmata.core.store import write_atomically
 
         path = Path(folder) / f"{self.id}.png"
         path.parent.mkdir(parents=True, exist_ok=True)
-        with _small_fits(), _listening() as heard:
+        with _small_fits(), rc_context(LOOK), _listening() as heard:
             figure = self.make()
         content = io.BytesIO()
         metadata = {
@@ -126,10 +130,11 @@ def _listening() -> Iterator[list[str]]:
         _HEARD.reset(token)
 
 
-def entry(id: str, title: str, source: str):
-    """Put a function that returns a figure into the atlas."""
+def entry(id: str, source: str):
+    """Put a function that returns a figure into the atlas. Its docstring begins with the title, then follows the caption."""
 
     def decorate(make: Callable[[], Any]) -> Callable[[], Any]:
+        title = (getdoc(make) or "").partition("\n")[0].removesuffix(".")
         _ENTRIES[id] = AtlasEntry(id, title, source, make)
         return make
 

@@ -35,13 +35,11 @@ def _palette(ax, colours: Array, shares: Array) -> None:
     ax.set_axis_off()
 
 
-@entry(
-    "colour-quantisation",
-    "An image of few colours: each pixel by its nearest centre",
-    "CIL20 6.1–6.2",
-)
+@entry("colour-quantisation", "CIL20 6.1–6.2")
 def colour_quantisation(seed: int = 0):
-    """A photograph whose pixels are replaced by the nearest of k colours, found by k-means. The strips have the k colours,
+    """An image of few colours: each pixel by its nearest centre.
+
+    A photograph whose pixels are replaced by the nearest of k colours, found by k-means. The strips have the k colours,
     dark to light, each as wide as its share of the pixels; PSNR is the signal-to-noise ratio of the picture.
     """
     image = load_sample_image("china.jpg")
@@ -50,7 +48,7 @@ def colour_quantisation(seed: int = 0):
     drawing, axes = figure(2, 4, size=(3.0, 1.3), height_ratios=(9, 1))
     axes[0, 0].imshow(image)
     colours_in_it = np.unique(image.reshape(-1, 3) @ [2**16, 2**8, 1]).size
-    axes[0, 0].set_title(f"original: {colours_in_it:,} colours", fontsize=10)
+    axes[0, 0].set_title(f"original: {colours_in_it:,} colours")
     axes[1, 0].set_axis_off()
     errors = []
     for column, k in enumerate(sizes, start=1):
@@ -59,19 +57,15 @@ def colour_quantisation(seed: int = 0):
         errors.append(model.inertia_ / pixels.size)  # mean square of one channel of one pixel
         axes[0, column].imshow(colours[model.labels_].reshape(image.shape).clip(0, 1))
         decibels = 10 * np.log10(255**2 / errors[-1])
-        axes[0, column].set_title(
-            f"k = {k}: cost {model.inertia_:.2g}, PSNR {decibels:.1f} dB", fontsize=10
-        )
+        axes[0, column].set_title(f"k = {k}: cost {model.inertia_:.2g}, PSNR {decibels:.1f} dB")
         _palette(
             axes[1, column],
             colours.clip(0, 1),
             np.bincount(model.labels_, minlength=k) / len(pixels),
         )
         found = ((pixels - model.cluster_centers_[model.labels_]) ** 2).sum(dtype=np.float64)
-        show(
-            abs(found / model.inertia_ - 1) < 1e-4,
-            f"the cost is the squared error of the image with {k} colours",
-        )
+        seen = abs(found / model.inertia_ - 1) < 1e-4
+        show(seen, f"the cost is the squared error of the image with {k} colours")
     for ax in axes[0]:
         ax.set_axis_off()
     show((np.diff(errors) < 0).all(), "more colours, less error")
@@ -107,24 +101,18 @@ def _draw_borders(ax, C: Array) -> None:
         if (ends[0] - middle) @ (ends[1] - middle) < 0:
             ax.plot(*C[[i, j]].T, color=GREY, lw=1, ls=":")
         apart = ((np.linspace(ends[0], ends[1], 5)[:, None] - C) ** 2).sum(axis=2)
-        show(
-            np.allclose(apart[:, i], apart[:, j]),
-            "a border is as far from one of its two centres as from the other",
-        )
+        seen = np.allclose(apart[:, i], apart[:, j])
+        show(seen, "a border is as far from one of its two centres as from the other")
         show((apart.min(axis=1) >= apart[:, i] * (1 - 1e-9)).all(), "and no third centre is nearer")
-        show(
-            abs(along @ link) < 1e-9 * np.linalg.norm(along) * np.linalg.norm(link),
-            "it is at a right angle to their line",
-        )
+        seen = abs(along @ link) < 1e-9 * np.linalg.norm(along) * np.linalg.norm(link)
+        show(seen, "it is at a right angle to their line")
 
 
-@entry(
-    "voronoi",
-    "The cells of k-means have straight borders, half way between two centres",
-    "CIL20 Fig. 6.1",
-)
+@entry("voronoi", "CIL20 Fig. 6.1")
 def voronoi(seed: int = 0):
-    """Seven clusters of 800 points by k-means: a point belongs to its nearest centre, so the borders of the cells are pieces
+    """The cells of k-means have straight borders, half way between two centres.
+
+    Seven clusters of 800 points by k-means: a point belongs to its nearest centre, so the borders of the cells are pieces
     of the lines half way between two centres.
     """
     colours = (BLUE, ORANGE, GREEN, PURPLE, SKY, RED, GREY)
@@ -135,10 +123,8 @@ def voronoi(seed: int = 0):
     grid = np.stack(np.meshgrid(*(np.linspace(-e, e, 400) for e in edge)), axis=-1).reshape(-1, 2)
     distances = ((grid[:, None] - C) ** 2).sum(axis=2)
     chosen = np.take_along_axis(distances, model.predict(grid)[:, None], axis=1)[:, 0]
-    show(
-        (chosen <= distances.min(axis=1) * (1 + 1e-12)).all(),
-        "predict gives each point of the plane its nearest centre",
-    )
+    seen = (chosen <= distances.min(axis=1) * (1 + 1e-12)).all()
+    show(seen, "predict gives each point of the plane its nearest centre")
     means = np.array([X[model.labels_ == c].mean(axis=0) for c in range(k)])
     show(np.allclose(means, C), "a centre is the mean of the points in its cell")
 
@@ -153,7 +139,7 @@ def voronoi(seed: int = 0):
     ax.plot([], [], color=GREY, lw=1, ls=":", label="crossed half way, at a right angle")
     ax.set(xlim=(-edge[0], edge[0]), ylim=(-edge[1], edge[1]), aspect="equal", xticks=[], yticks=[])
     ax.set(xlabel="x₁", ylabel="x₂")
-    drawing.legend(frameon=False, fontsize=8, loc="outside upper center", ncols=3)
+    drawing.legend(loc="outside upper center", ncols=3)
     return drawing
 
 
@@ -173,18 +159,15 @@ def _draw_fit(ax, X: Array, start: Array, solution, title: str) -> None:
         ax.plot(*np.stack([start[c], C[c]]).T, color="black", lw=1)
     ax.plot(*start.T, color="white", marker="s", ms=6, mec="black", ls="", label="start")
     ax.plot(*C.T, color="black", marker="X", ms=9, mec="white", ls="", label="end")
-    ax.set(xticks=[], yticks=[], ylim=(-2.5, 3.5), xlabel="x₁", ylabel="x₂")
-    ax.set_title(title, fontsize=10)
-    ax.legend(frameon=False, fontsize=8, loc="upper left", ncols=2)
+    ax.set(xticks=[], yticks=[], ylim=(-2.5, 3.5), xlabel="x₁", ylabel="x₂", title=title)
+    ax.legend(loc="upper left", ncols=2)
 
 
-@entry(
-    "bad-start",
-    "A start that Lloyd's steps cannot repair, and seeding that avoids it",
-    "CIL20 Fig. 6.2, Rem. 6.1, 6.2.2",
-)
+@entry("bad-start", "CIL20 Fig. 6.2, Rem. 6.1, 6.2.2")
 def bad_start(seed: int = 0):
-    """A small group on the left that a bad start has no centre for, and a start by greedy D² sampling. Below: the cost of
+    """A start that Lloyd's steps cannot repair, and seeding that avoids it.
+
+    A small group on the left that a bad start has no centre for, and a start by greedy D² sampling. Below: the cost of
     both runs beside a proved lower bound for any three centres, and how often three ways to start end near that bound.
     """
     rng = np.random.default_rng(seed)
@@ -230,15 +213,10 @@ def bad_start(seed: int = 0):
         show(
             (np.diff(solution.trace.objective) <= 0).all(), f"the cost never rises from the {name}"
         )
-    ax.axhline(
-        gap.lower_bound,
-        color="black",
-        lw=1,
-        ls=":",
-        label=f"no centres cost less ({gap.bound} bound)",
-    )
+    label = f"no centres cost less ({gap.bound} bound)"
+    ax.axhline(gap.lower_bound, color="black", lw=1, ls=":", label=label)
     ax.set(xlabel="step of Lloyd", ylabel="cost", ylim=(0, None))
-    ax.legend(frameon=False, fontsize=8, loc="center right")
+    ax.legend(loc="center right")
 
     ax, met = axes[1, 1], []
     for (name, found), colour, style in zip(
@@ -247,29 +225,15 @@ def bad_start(seed: int = 0):
         ratios = np.sort([solution.state.cost for solution in found]) / gap.lower_bound
         met.append(np.mean(ratios < 1.05))
         x, y = np.r_[1, ratios, 2 * (1 + excess)], np.r_[0, np.arange(1, draws + 1) / draws, 1]
-        ax.step(
-            x,
-            y,
-            where="post",
-            color=colour,
-            ls=style,
-            lw=2,
-            label=f"{name}: {100 * met[-1]:.0f} % proved within 5 %",
-        )
-    ax.set(
-        xlabel="final cost / lower bound",
-        ylabel=f"share of {draws} starts",
-        xlim=(0.9, 1.2 * (1 + excess)),
-    )
-    ax.legend(frameon=False, fontsize=8, loc="lower right")
-    show(
-        gap.gap < 0.05 < 1 < excess,
-        "the good end is proved to be within 5 % of the best, the bad one costs twice it",
-    )
-    show(
-        met[0] < met[1] < met[2],
-        "D² sampling meets the best more often than random rows, its greedy kind most often",
-    )
+        label = f"{name}: {100 * met[-1]:.0f} % proved within 5 %"
+        ax.step(x, y, where="post", color=colour, ls=style, lw=2, label=label)
+    ax.set(xlabel="final cost / lower bound", ylabel=f"share of {draws} starts")
+    ax.set(xlim=(0.9, 1.2 * (1 + excess)))
+    ax.legend(loc="lower right")
+    seen = gap.gap < 0.05 < 1 < excess
+    show(seen, "the good end is proved to be within 5 % of the best, the bad one costs twice it")
+    seen = met[0] < met[1] < met[2]
+    show(seen, "D² sampling meets the best more often than random rows, its greedy kind most often")
     return drawing
 
 
@@ -314,13 +278,11 @@ def _cluster(data: Blocks, k: int, rng: np.random.Generator):
     return run(LloydAlgorithm(k), Points.of(data), stop=Still(1e-4) | MaxSteps(50), rng=rng).state
 
 
-@entry(
-    "coreset-error",
-    "A lightweight coreset keeps far groups that an even sample loses",
-    "CIL20 6.2.3, (6.4)",
-)
+@entry("coreset-error", "CIL20 6.2.3, (6.4)")
 def coreset_error(seed: int = 0):
-    """Samples of m of 20,000 rows, 40 of which lie far away: even ones, and lightweight coresets. Left: the relative error ε
+    """A lightweight coreset keeps far groups that an even sample loses.
+
+    Samples of m of 20,000 rows, 40 of which lie far away: even ones, and lightweight coresets. Left: the relative error ε
     of the cost of nine sets of centres, with what theory promises. Right: the excess cost, on all rows, of centres
     that k-means finds on the sample. Bands hold 10 to 90 % of 20 draws.
     """
@@ -335,14 +297,8 @@ def coreset_error(seed: int = 0):
             ax.fill_between(sizes, np.maximum(low, 1e-5), high, color=colour, alpha=0.2, lw=0)
             ax.loglog(sizes, middle, color=colour, marker=mark, lw=2)
             ax.set_xlabel("rows m of the sample")
-        axes[0].plot(
-            [],
-            [],
-            color=colour,
-            marker=mark,
-            lw=2,
-            label=f"{kind}: median, 10–90 % of {draws} draws",
-        )
+        label = f"{kind}: median, 10–90 % of {draws} draws"
+        axes[0].plot([], [], color=colour, marker=mark, lw=2, label=label)
     median = {kind: np.median(table, axis=1) for kind, table in error.items()}
     root = median["lightweight coreset"][0] * np.sqrt(sizes[0] / sizes)
     axes[0].loglog(sizes, root, color="black", lw=1, ls=":", label="∝ 1/√m")
@@ -352,10 +308,10 @@ def coreset_error(seed: int = 0):
         sizes, promise, color=GREY, lw=1.5, ls="--", label="promised of the coreset, 95 %"
     )
     axes[0].set_ylabel(f"ε, the worst of {candidates} sets Q of centres")
-    axes[0].set_title("error of the cost, ε = |φ_C(Q) − φ_X(Q)| / ½(φ_X(Q) + φ_X(μ))", fontsize=10)
+    axes[0].set_title("error of the cost, ε = |φ_C(Q) − φ_X(Q)| / ½(φ_X(Q) + φ_X(μ))")
     axes[1].set_ylabel("excess cost on all rows (relative)")
-    axes[1].set_title(f"k-means on m of {len(X):,} rows, 40 of which lie far away", fontsize=10)
-    drawing.legend(frameon=False, fontsize=8, loc="outside lower center", ncols=4)
+    axes[1].set_title(f"k-means on m of {len(X):,} rows, 40 of which lie far away")
+    drawing.legend(loc="outside lower center", ncols=4)
 
     small, core = sizes <= 400, "lightweight coreset"
     show(
@@ -365,8 +321,6 @@ def coreset_error(seed: int = 0):
     slope = np.polyfit(np.log(sizes), np.log(median[core]), 1)[0]
     show(-0.65 < slope < -0.35, "the error falls like 1/√m")
     ends = {kind: np.median(table, axis=1)[small] for kind, table in excess.items()}
-    show(
-        (ends[core] < ends["even sample"]).all(),
-        "few rows of a coreset give better centres than few even ones",
-    )
+    seen = (ends[core] < ends["even sample"]).all()
+    show(seen, "few rows of a coreset give better centres than few even ones")
     return drawing

@@ -31,13 +31,11 @@ def _flow(_, w):
     return np.array([v * (1 - u * v), u * (1 - u * v)])
 
 
-@entry(
-    "gradient-field",
-    "Gradient descent on ½(1 − uv)² leaves the saddle for the hyperbola",
-    "CIL Fig. 2.1, (2.13)",
-)
+@entry("gradient-field", "CIL Fig. 2.1, (2.13)")
 def gradient_field():
-    """The gradient flow of ½(1 − uv)² in the plane of u and v; darker arrows are faster. Dots are starts. Every flow ends on
+    """Gradient descent on ½(1 − uv)² leaves the saddle for the hyperbola.
+
+    The gradient flow of ½(1 − uv)² in the plane of u and v; darker arrows are faster. Dots are starts. Every flow ends on
     the hyperbola uv = 1, except from the line u = −v, which leads into the saddle at the origin.
     """
     drawing, ax = figure(size=(5.6, 5.0))
@@ -60,14 +58,8 @@ def gradient_field():
     )
     x = np.linspace(0.5, 2, 100)
     for sign in (1, -1):
-        ax.plot(
-            sign * x,
-            sign / x,
-            color=RED,
-            lw=2.5,
-            zorder=2,
-            label="minima: uv = 1" if sign == 1 else None,
-        )
+        label = "minima: uv = 1" if sign == 1 else None
+        ax.plot(sign * x, sign / x, color=RED, lw=2.5, zorder=2, label=label)
     starts = [
         (0.1, 0.02),
         (-0.02, -0.1),
@@ -82,10 +74,8 @@ def gradient_field():
         path = solve_ivp(_flow, (0, 40), start, rtol=1e-9, atol=1e-12).y
         ax.plot(*path, color=GREEN, lw=1.6, zorder=3, label="gradient flow" if i == 0 else None)
         ax.plot(*path[:, 0], color=GREEN, marker="o", ms=4, zorder=4)
-        show(
-            abs(path[0, -1] * path[1, -1] - 1) < 1e-6,
-            f"the flow from {start} ends on the hyperbola",
-        )
+        seen = abs(path[0, -1] * path[1, -1] - 1) < 1e-6
+        show(seen, f"the flow from {start} ends on the hyperbola")
         drift = np.ptp(path[0] ** 2 - path[1] ** 2)
         show(drift < 1e-6, f"u² − v² stays what it was at {start}")
     trapped = solve_ivp(_flow, (0, 40), (1.5, -1.5), rtol=1e-9, atol=1e-12).y
@@ -98,17 +88,15 @@ def gradient_field():
     show(np.hypot(*trapped[:, -1]) < 1e-6, "on the line u = −v the flow ends in the saddle")
     show(np.allclose(curvatures, [-1, 1]), "the Hessian at the origin has eigenvalues −1 and 1")
     ax.set(xlabel="u", ylabel="v", xlim=(-2.1, 2.1), ylim=(-2.1, 2.1), aspect="equal")
-    ax.legend(frameon=False, fontsize=8, loc="upper center", bbox_to_anchor=(0.5, 1.13), ncols=2)
+    ax.legend(loc="upper center", bbox_to_anchor=(0.5, 1.13), ncols=2)
     return drawing
 
 
-@entry(
-    "logistic-flow",
-    "How long gradient descent waits at the saddle, and how fast it ends",
-    "CIL (2.20), Fig. 2.2, Ex. 2.4",
-)
+@entry("logistic-flow", "CIL (2.20), Fig. 2.2, Ex. 2.4")
 def logistic_solution():
-    """The product x = uv along the gradient flow of ½(a − uv)² with a = 1, from three starts u = v. The logistic solution
+    """Gradient descent waits at the saddle, the longer the nearer it starts, and ends fast.
+
+    The product x = uv along the gradient flow of ½(a − uv)² with a = 1, from three starts u = v. The logistic solution
     (lines) agrees with the flow integrated numerically (circles); triangles mark when x is 0.1 and 0.01 from a.
     """
     a, span = 1.0, np.linspace(0, 9, 400)
@@ -119,32 +107,26 @@ def logistic_solution():
         u, v = solve_ivp(_flow, (0, 9), (c, c), t_eval=times, rtol=1e-10, atol=1e-12).y
         ax.plot(span, exact, color=colour, lw=2, label=f"solution from u = v = {c}")
         ax.plot(times, u * v, color=colour, marker="o", ms=4.5, mfc="white", ls="")
-        show(
-            np.abs(u * v - logistic_flow(a, c, times)).max() < 1e-7,
-            f"formula and numerical flow agree from {c}",
-        )
+        seen = np.abs(u * v - logistic_flow(a, c, times)).max() < 1e-7
+        show(seen, f"formula and numerical flow agree from {c}")
         for eps, mark in ((0.1, "v"), (0.01, "^")):
             t = time_to_reach(a, c, eps)
-            show(
-                abs(abs(float(logistic_flow(a, c, t)) - a) - eps) < 1e-9,
-                f"at t = {t:.2f} it is ε = {eps} from a",
-            )
+            seen = abs(abs(float(logistic_flow(a, c, t)) - a) - eps) < 1e-9
+            show(seen, f"at t = {t:.2f} it is ε = {eps} from a")
             ax.plot(
                 t, logistic_flow(a, c, t), color=colour, marker=mark, ms=8, mec="black", zorder=5
             )
             ax.vlines(t, 0, logistic_flow(a, c, t), color=colour, lw=0.8, ls=":")
     wait = time_to_reach(a, 0.01, 0.01) - time_to_reach(a, 0.1, 0.01)
-    show(
-        abs(wait - np.log(10)) < 0.01,
-        "to start ten times nearer the saddle costs ln(10)/a more time",
-    )
+    seen = abs(wait - np.log(10)) < 0.01
+    show(seen, "to start ten times nearer the saddle costs ln(10)/a more time")
     ax.axhline(a, color=GREY, lw=0.8)
     ax.plot([], [], color=GREY, marker="o", mfc="white", ls="", label="numerical flow")
     ax.plot([], [], color=GREY, marker="v", mec="black", ls="", label="|x − a| = 0.1")
     ax.plot([], [], color=GREY, marker="^", mec="black", ls="", label="|x − a| = 0.01")
     ax.set(xlabel="time t", ylabel="x = uv", ylim=(0, 1.8), xlim=(0, 9))
-    ax.set_title("gradient flow of ½(a − uv)² for a = 1", fontsize=10)
-    ax.legend(frameon=False, fontsize=8, ncols=2, loc="upper right")
+    ax.set_title("gradient flow of ½(a − uv)² for a = 1")
+    ax.legend(ncols=2, loc="upper right")
     return drawing
 
 
@@ -175,9 +157,11 @@ def _ratings() -> tuple[Observed, str]:
         ), "generated ratings (MovieLens is not here)"
 
 
-@entry("mean-ratings", "Means of rows against means of columns, and both", "CIL Ex. 2.2")
+@entry("mean-ratings", "CIL Ex. 2.2")
 def mean_ratings():
-    """The squared error on held-out ratings when each is predicted by a mean: of all ratings, of the film's, of the user's,
+    """Means of rows against means of columns, and both.
+
+    The squared error on held-out ratings when each is predicted by a mean: of all ratings, of the film's, of the user's,
     or by offsets of both, shrunk. Bars are means over five random splits into 90 and 10 %, dots the splits.
     """
     ratings, name = _ratings()
@@ -209,17 +193,12 @@ def mean_ratings():
             label="one of five splits, 90/10" if place == 0 else None,
         )
         ax.text(0.02, place, f"{found.mean():.3f}", color="white", va="center", fontsize=10)
-    ax.set(
-        yticks=range(len(ways)),
-        yticklabels=list(ways),
-        xlabel="mean squared error on held-out ratings",
-    )
-    ax.set_title(f"{name}: predict the mean of …", fontsize=10)
-    drawing.legend(frameon=False, fontsize=9, loc="outside lower right")
-    show(
-        (errors["both, shrunk (λ = 5)"] < errors["rows (users)"]).all(),
-        "row and column offsets together beat row means",
-    )
+    ax.set(yticks=range(len(ways)), yticklabels=list(ways))
+    ax.set(xlabel="mean squared error on held-out ratings")
+    ax.set_title(f"{name}: predict the mean of …")
+    drawing.legend(fontsize=9, loc="outside lower right")
+    seen = (errors["both, shrunk (λ = 5)"] < errors["rows (users)"]).all()
+    show(seen, "row and column offsets together beat row means")
     show((errors["both, shrunk (λ = 5)"] < errors["columns (films)"]).all(), "and column means")
     one = np.minimum(errors["rows (users)"], errors["columns (films)"])
     show((one < errors["all alike"]).all(), "either of them can beat the mean of all")
@@ -257,10 +236,8 @@ def _recovers(complete, X: Array, k: int, order: Array, share: float) -> bool:
     A = _observe(X, order <= share)
     n, m = X.shape
     met = _error(X, complete(A, k)) < RECOVERED
-    show(
-        not met or A.n_observed >= degrees_of_freedom(n, m, k),
-        "no recovery from too few entries",
-    )
+    seen = not met or A.n_observed >= degrees_of_freedom(n, m, k)
+    show(seen, "no recovery from too few entries")
     return met
 
 
@@ -283,13 +260,11 @@ def _where_als(X: Array, k: int, order: Array, shares: Array) -> Array:
     return np.array([_recovers(_by_als, X, k, order, share) for share in shares])
 
 
-@entry(
-    "phase-diagram",
-    "Exact recovery begins to the right of the degrees of freedom",
-    "CIL 2.6.1, Thm 2.6.1",
-)
+@entry("phase-diagram", "CIL 2.6.1, Thm 2.6.1")
 def phase_diagram():
-    """The number of 10 random 30 × 30 matrices of rank k that are recovered from a random share of their entries: by the
+    """Exact recovery begins to the right of the degrees of freedom.
+
+    The number of 10 random 30 × 30 matrices of rank k that are recovered from a random share of their entries: by the
     least nuclear norm, and by ALS, which is given the rank. Left of the line there are fewer entries than degrees of freedom.
     ALS needs fewer entries, but from one start it may end elsewhere, however many it knows: the paler cells on its right.
     """
@@ -316,37 +291,26 @@ def phase_diagram():
         x = np.linspace(0.5, ranks[-1] + 0.5, 100)
         ax.plot(x * (2 * n - x) / n**2, x, color=RED, lw=2.5)
         # beside its line, where nothing is recovered
-        ax.text(
-            0.12,
-            ranks[-1] + 0.2,
-            "degrees of\nfreedom,\nk(2n − k)/n²",
-            color=RED,
-            fontsize=8,
-            va="top",
-        )
-        ax.set(
-            xlabel="share of the entries that is known",
-            xlim=(shares[0], 1),
-            ylim=(0.5, ranks[-1] + 0.5),
-        )
-        ax.set_title(name, fontsize=10)
+        text = "degrees of\nfreedom,\nk(2n − k)/n²"
+        ax.text(0.12, ranks[-1] + 0.2, text, color=RED, fontsize=8, va="top")
+        ax.set(xlabel="share of the entries that is known", xlim=(shares[0], 1))
+        ax.set(ylim=(0.5, ranks[-1] + 0.5))
+        ax.set_title(name)
     axes[0].set_ylabel(f"rank k of the {n} × {n} matrix")
     drawing.colorbar(picture, ax=axes, label=f"share of {draws} matrices recovered", shrink=0.9)
     nuclear, als = maps.values()
-    show(
-        (nuclear[:, shares > 0.98] == 1).all() and (als[:, shares > 0.98] == 1).all(),
-        "a known matrix is recovered",
-    )
+    seen = (nuclear[:, shares > 0.98] == 1).all() and (als[:, shares > 0.98] == 1).all()
+    show(seen, "a known matrix is recovered")
     show(als.sum() > nuclear.sum(), "who knows the rank needs fewer entries")
     show((np.diff(nuclear.sum(axis=1)) < 0.7).all(), "a higher rank needs more of them")
     return drawing
 
 
-@entry(
-    "coherent-spike", "A matrix that hides in one entry cannot be completed", "CIL 2.6.3, (2.47)"
-)
+@entry("coherent-spike", "CIL 2.6.3, (2.47)")
 def coherent_spike():
-    """Failures to recover a 40 × 40 matrix of rank 1 from a share p of its entries, drawn again for each of the
+    """A matrix that hides in one entry cannot be completed.
+
+    Failures to recover a 40 × 40 matrix of rank 1 from a share p of its entries, drawn again for each of the
     attempts; bars are 95 % intervals (Wilson). A matrix of ±1 is spread out and needs few entries; one with a single
     entry is lost unless that entry is seen, so with probability 1 − p.
     """
@@ -369,10 +333,8 @@ def coherent_spike():
             known = rng.random(X.shape) <= shares[s]
             lost[d, s] = _error(X, _by_gradient_flow(_observe(X, known), d)) > RECOVERED
             if name == "one spike":
-                show(
-                    lost[d, s] != known[X != 0].all(),
-                    "the spike is found if it was seen, and only then",
-                )
+                seen = lost[d, s] != known[X != 0].all()
+                show(seen, "the spike is found if it was seen, and only then")
         share = lost.mean(axis=0)
         intervals[name] = low, high = _wilson(share, draws)
         ax.errorbar(
@@ -387,23 +349,16 @@ def coherent_spike():
             label=f"{name}: coherence μ = {coherence(u, v).E:.0f}, {draws} attempts",
         )
     ax.plot(shares, 1 - shares, color="black", lw=1.2, ls=":", zorder=3, label="1 − p: not seen")
-    ax.set(
-        xlabel="share p of the entries that is known",
-        ylabel="share of attempts that fail",
-        ylim=(-0.03, 1.03),
-    )
-    ax.set_title(f"{n} × {n} matrices of rank 1, entries known at random", fontsize=10)
-    ax.legend(frameon=False, fontsize=8, loc="upper right")
+    ax.set(xlabel="share p of the entries that is known", ylabel="share of attempts that fail")
+    ax.set(ylim=(-0.03, 1.03))
+    ax.set_title(f"{n} × {n} matrices of rank 1, entries known at random")
+    ax.legend(loc="upper right")
     low, high = intervals["one spike"]
     # of ten intervals of 95 %, two or more miss with probability 0.086, three or more with 0.012
-    show(
-        np.sum((1 - shares < low - 1e-9) | (1 - shares > high + 1e-9)) <= 2,
-        "the spike is lost as often as it is not seen, 1 − p, within the intervals",
-    )
-    show(
-        intervals["spread out, entries ±1"][0][shares > 0.25].max() < 1e-9,
-        "30 % of the entries complete the matrix that is spread out",
-    )
+    seen = np.sum((1 - shares < low - 1e-9) | (1 - shares > high + 1e-9)) <= 2
+    show(seen, "the spike is lost as often as it is not seen, 1 − p, within the intervals")
+    seen = intervals["spread out, entries ±1"][0][shares > 0.25].max() < 1e-9
+    show(seen, "30 % of the entries complete the matrix that is spread out")
     return drawing
 
 

@@ -44,7 +44,7 @@ def _plane(ax, title: str) -> None:
     """Axes without numbers, on which a circle is round."""
     ax.set(xticks=[], yticks=[], xlabel="x₁", ylabel="x₂")
     ax.set_aspect("equal", adjustable="datalim")
-    ax.set_title(title, fontsize=10)
+    ax.set_title(title)
 
 
 def _ellipses(ax, means: Array, covariances: Array, colours: Any, sigmas=(1, 2), **style) -> None:
@@ -73,13 +73,11 @@ def _distance_to_normal(n: int, p: float) -> float:
     return float(np.maximum(np.abs(after - norm.cdf(z)), np.abs(before - norm.cdf(z))).max())
 
 
-@entry(
-    "central-limit",
-    "Heads of n coins: the binomial becomes the normal, at the rate 1/√n",
-    "CIL Fig. 3.1, (3.16)–(3.19)",
-)
+@entry("central-limit", "CIL Fig. 3.1, (3.16)–(3.19)")
 def central_limit():
-    """The distribution of the heads of n coins with p = 0.3, standardised, beside the normal density; and the largest
+    """Heads of n coins: the binomial becomes the normal, at the rate 1/√n.
+
+    The distribution of the heads of n coins with p = 0.3, standardised, beside the normal density; and the largest
     distance between the two distribution functions, below the bound of Berry and Esseen and as steep as it.
     """
     p, q, shown = 0.3, 0.7, (4, 16, 64)
@@ -97,9 +95,9 @@ def central_limit():
         )
         ax.plot(x, norm.pdf(x), color=RED, lw=2, label="N(0, 1)")
         ax.set(xlim=(-3.8, 3.8), ylim=(0, 0.5), xlabel="z = (heads − np) / √(npq)")
-        ax.set_title(f"n = {n}", fontsize=10)
+        ax.set_title(f"n = {n}")
     axes[0].set_ylabel("density")
-    axes[0].legend(frameon=False, fontsize=8, loc="upper left")
+    axes[0].legend(loc="upper left")
     numbers = np.unique(np.geomspace(4, 10_000, 25).astype(int))
     distances = np.array([_distance_to_normal(int(n), p) for n in numbers])
     bound = BERRY_ESSEEN * (p**2 + q**2) / np.sqrt(p * q * numbers)  # E|X − p|³ = pq(p² + q²)
@@ -108,8 +106,8 @@ def central_limit():
         numbers, bound, color="black", lw=1.2, ls="--", label="Berry–Esseen bound ∝ 1/√n"
     )
     axes[-1].set(xlabel="coins n", ylabel="sup |P(Z ≤ z) − Φ(z)|", ylim=(1e-3, 2))
-    axes[-1].set_title("distance from the normal", fontsize=10)
-    axes[-1].legend(frameon=False, fontsize=8, loc="upper right")
+    axes[-1].set_title("distance from the normal")
+    axes[-1].legend(loc="upper right")
     slope = np.polyfit(np.log(numbers), np.log(distances), 1)[0]
     show((distances <= bound).all(), "the distance stays below the Berry–Esseen bound")
     show(abs(slope + 0.5) < 0.03, "it falls like 1/√n")
@@ -119,13 +117,11 @@ def central_limit():
 # --- a sample and what EM makes of it (CIL 3.1.5) ---------------------------------------------------------------------
 
 
-@entry(
-    "five-components",
-    "A sample of five Gaussians, and the five that EM finds in it",
-    "CIL Fig. 3.4, 3.1.5",
-)
+@entry("five-components", "CIL Fig. 3.4, 3.1.5")
 def five_components(seed: int = 0):
-    """Left: 1,500 points drawn from five Gaussians, coloured by the one each came from. Right: the five that EM finds from
+    """A sample of five Gaussians, and the five that EM finds in it.
+
+    Left: 1,500 points drawn from five Gaussians, coloured by the one each came from. Right: the five that EM finds from
     the points alone (dashed), over the true ones. Ellipses are at 1σ and 2σ, numbers are the weights π.
     """
     means = np.array([[0.0, 0.0], [6.0, 1.0], [1.0, 6.0], [-6.0, 2.0], [-1.0, -6.0]])
@@ -162,7 +158,7 @@ def five_components(seed: int = 0):
     axes[0].plot([], [], color="black", lw=1, label="true components, 1σ and 2σ")
     axes[0].plot([], [], color=RED, lw=1.6, ls="--", label="found by EM, 1σ and 2σ")
     axes[0].plot([], [], color="black", marker="$π$", ls="", label="weight, written at the mean")
-    drawing.legend(frameon=False, fontsize=9, loc="outside lower center", ncols=3)
+    drawing.legend(fontsize=9, loc="outside lower center", ncols=3)
     _plane(axes[0], "a sample of five Gaussians, coloured by component")
     _plane(axes[1], "the same sample without its colours, and what EM finds")
     true = posterior(family.log_density(X, params) + np.log(weights))[0].mean()
@@ -174,13 +170,11 @@ def five_components(seed: int = 0):
     return drawing
 
 
-@entry(
-    "em-steps",
-    "EM on two overlapping clusters, step by step",
-    "CIL20 Fig. 6.5, 4.4–4.5, CIL (3.9)–(3.14)",
-)
+@entry("em-steps", "CIL20 Fig. 6.5, 4.4–4.5, CIL (3.9)–(3.14)")
 def em_steps(seed: int = 0):
-    """EM with two Gaussians on 500 points, from a poor start. Points have the colours of the components, mixed by their
+    """EM on two overlapping clusters, step by step.
+
+    EM with two Gaussians on 500 points, from a poor start. Points have the colours of the components, mixed by their
     memberships; ellipses are at 1σ and 2σ. Last: how far the log-likelihood per row, and the bound that an M-step raises,
     are below the likelihood where EM ends; every step brings both nearer.
     """
@@ -220,8 +214,8 @@ def em_steps(seed: int = 0):
     middle = np.arange(len(bounds)) + 0.5
     ax.semilogy(middle, still[1], color=ORANGE, marker="^", ms=4, ls="", label="bound after M")
     ax.set(xlabel="step", ylabel="distance from where EM ends (nats)")
-    ax.set_title("each step raises both", fontsize=10)
-    ax.legend(frameon=False, fontsize=8, loc="upper right")
+    ax.set_title("each step raises both")
+    ax.legend(loc="upper right")
     slack = 1e-12 * np.abs(reached).max()  # rounding
     show((np.diff(reached) >= -slack).all(), "the log-likelihood never falls")
     show(
@@ -245,18 +239,16 @@ def _choose(axes, X: Array, seed: int) -> Selection:
     )
     _ellipses(axes[0], best.means_, best.covariances_, ["black"] * path.best_k, lw=1.2)
     axes[0].plot([], [], color="black", lw=1.2, label="1σ and 2σ")
-    axes[0].legend(frameon=False, fontsize=8, loc="best")
+    axes[0].legend(loc="best")
     path.plot(axes[1])
     return path
 
 
-@entry(
-    "choose-k",
-    "Information criteria turn upwards past the number of clusters",
-    "CIL20 Fig. 6.7–6.8",
-)
+@entry("choose-k", "CIL20 Fig. 6.7–6.8")
 def choose_k(seed: int = 0):
-    """Samples of three and of five clusters with the mixture that has the least BIC (left), and both criteria for 1 to 8
+    """Information criteria turn upwards past the number of clusters.
+
+    Samples of three and of five clusters with the mixture that has the least BIC (left), and both criteria for 1 to 8
     components (right). Rings mark the least; AIC charges less for a component than BIC does.
     """
     samples = {
@@ -275,10 +267,8 @@ def choose_k(seed: int = 0):
         path = _choose(line, X, seed)
         _plane(line[0], f"{k} clusters; the best by BIC has {path.best_k} components")
         show(path.best_k == k, f"BIC is least at {k} components")
-        show(
-            path.k[np.argmin(path.aic)] >= k,
-            "AIC, which charges less for a component, takes no fewer",
-        )
+        seen = path.k[np.argmin(path.aic)] >= k
+        show(seen, "AIC, which charges less for a component, takes no fewer")
     return drawing
 
 
@@ -300,13 +290,11 @@ def _fit_soft(X: Array, start: Array, sigma: float) -> tuple[Array, Array]:
     return model.means_, model.predict_proba(X)
 
 
-@entry(
-    "hard-limit",
-    "As σ → 0, EM's memberships become the labels of k-means",
-    "CIL20 4.3.4, 6.3, CIL 3.1.5",
-)
+@entry("hard-limit", "CIL20 4.3.4, 6.3, CIL 3.1.5")
 def hard_limit(seed: int = 0):
-    """EM with all covariances fixed at σ²I, on 600 points around three centres; points have the colours of the components,
+    """As σ → 0, EM's memberships become the labels of k-means.
+
+    EM with all covariances fixed at σ²I, on 600 points around three centres; points have the colours of the components,
     mixed by their memberships, crosses are the means. As σ falls, memberships harden into the labels of k-means; at large σ
     the three means meet and all memberships are alike (CIL 3.1.5 names that limit, by a slip).
     """
@@ -337,11 +325,9 @@ def hard_limit(seed: int = 0):
     ax.semilogx(sigmas, entropy / np.log(k), color=ORANGE, marker="s", ms=4, label=name)
     ax.axhline(1 / k, color=GREY, lw=1, ls=":", label="1/k: all memberships alike")
     ax.set(xlabel="σ of the components", ylabel="share", ylim=(-0.03, 1.03))
-    ax.set_title("from hard (small σ) to soft", fontsize=10)
-    ax.legend(frameon=False, fontsize=8, loc="center left")
+    ax.set_title("from hard (small σ) to soft")
+    ax.legend(loc="center left")
     show(same[0] == 1, "at the smallest σ every row has the label of k-means")
-    show(
-        entropy[0] < 1e-3 < 0.5 * np.log(k) < entropy[-1],
-        "and memberships are hard there, soft where σ is large",
-    )
+    seen = entropy[0] < 1e-3 < 0.5 * np.log(k) < entropy[-1]
+    show(seen, "and memberships are hard there, soft where σ is large")
     return drawing

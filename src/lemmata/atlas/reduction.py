@@ -22,13 +22,11 @@ def _error(X: np.ndarray, P) -> float:
     return float(np.sum((X - (P @ X.T).T) ** 2) / np.sum(X**2))
 
 
-@entry(
-    "digits-table",
-    "A subspace taken from the data beats a random one, and PCA beats both",
-    "CIL Ex. 1.2, 1.4",
-)
+@entry("digits-table", "CIL Ex. 1.2, 1.4")
 def digits_table():
-    """The share of the digits' variance that is lost when they are projected onto m directions: drawn at random, taken
+    """A subspace taken from the data beats a random one, and PCA beats both.
+
+    The share of the digits' variance that is lost when they are projected onto m directions: drawn at random, taken
     from the data at random (means of ten draws each), or the principal axes. The projection is W = V⁺.
     """
     X = _digits()
@@ -56,27 +54,22 @@ def digits_table():
         kinds["principal axes"].append(_error(X, Projection(axes[:m].T)))
     drawing, ax = figure(size=(5.6, 3.8))
     for (kind, errors), colour, mark in zip(kinds.items(), (RED, ORANGE, BLUE), "so^", strict=True):
-        ax.plot(
-            sizes,
-            errors,
-            color=colour,
-            marker=mark,
-            label=f"{kind}: {errors[sizes.index(10)]:.2f} at m = 10",
-        )
+        label = f"{kind}: {errors[sizes.index(10)]:.2f} at m = 10"
+        ax.plot(sizes, errors, color=colour, marker=mark, label=label)
     ax.set(xlabel="dimension m of the subspace", ylabel="share of variance lost", ylim=(0, None))
-    ax.set_title("1,797 digits of 64 pixels, projected onto m directions", fontsize=10)
-    ax.legend(frameon=False)
+    ax.set_title("1,797 digits of 64 pixels, projected onto m directions")
+    ax.legend(fontsize=10)
     drawn, taken, best = (np.array(errors) for errors in kinds.values())
-    show(
-        (best < taken).all() and (taken < drawn).all(),
-        "random directions lose most, data points less, principal axes least",
-    )
+    seen = (best < taken).all() and (taken < drawn).all()
+    show(seen, "random directions lose most, data points less, principal axes least")
     return drawing
 
 
-@entry("eigendigits", "The principal axes of the digits are strokes", "CIL Ex. 1.5")
+@entry("eigendigits", "CIL Ex. 1.5")
 def eigendigits():
-    """Left: the first 15 principal axes of the digits as pictures; red pixels weigh in with one sign, blue ones with the
+    """The principal axes of the digits are strokes.
+
+    Left: the first 15 principal axes of the digits as pictures; red pixels weigh in with one sign, blue ones with the
     other, white ones not at all. Right: the share of the variance along each axis, and along all axes up to it.
     """
     X, k = _digits(), 15
@@ -91,22 +84,24 @@ def eigendigits():
         names=[str(i) for i in range(1, k + 1)],
     )
     drawing.colorbar(picture, ax=axes[0], label="weight of a pixel", shrink=0.8)
-    axes[0].set_title("principal axes 1 to 15", fontsize=10, pad=16)
+    axes[0].set_title("principal axes 1 to 15", pad=16)
     shares = pca.explained_variance_ratio_
     place = np.arange(1, k + 1)
     axes[1].bar(place, shares, color=BLUE, label="this axis")
     axes[1].plot(place, np.cumsum(shares), color=ORANGE, marker="o", label="all up to this one")
     axes[1].set(xlabel="principal axis", ylabel="share of the variance", ylim=(0, 1))
     axes[1].set_xticks(place[::2])
-    axes[1].legend(frameon=False, loc="upper left")
+    axes[1].legend(fontsize=10, loc="upper left")
     show((np.diff(shares) <= 0).all(), "the shares fall")
     show(shares.sum() > 0.8, "15 of 64 directions keep over 80 % of the variance")
     return drawing
 
 
-@entry("power-rate", "The power method converges at the rate λ₂/λ₁", "CIL Prop. 1.5.1")
+@entry("power-rate", "CIL Prop. 1.5.1")
 def power_rate():
-    """The distance of the power method from an eigenvector, step by step, on 60 × 60 matrices with three ratios of the two
+    """The power method converges at the rate λ₂/λ₁.
+
+    The distance of the power method from an eigenvector, step by step, on 60 × 60 matrices with three ratios of the two
     largest eigenvalues. The dotted lines have the slopes that theory predicts; "measured" is the slope of the second half.
     """
     rng = np.random.default_rng(0)
@@ -118,30 +113,23 @@ def power_rate():
         found = power_iteration(A, k=1, tol=1e-11, max_iter=2000, rng=1)
         residual = found.trace.extras["residual"]
         steps = np.arange(len(residual))
-        ax.semilogy(
-            steps,
-            residual,
-            color=colour,
-            lw=2,
-            label=f"λ₂/λ₁ = {ratio}: measured {found.measured_rate[0]:.3f}",
-        )
+        label = f"λ₂/λ₁ = {ratio}: measured {found.measured_rate[0]:.3f}"
+        ax.semilogy(steps, residual, color=colour, lw=2, label=label)
         half = len(steps) // 2
         predicted = residual[half] * ratio ** (steps - half)
         ax.semilogy(steps, predicted, color="black", lw=1, ls=":", zorder=3)
         show(abs(found.measured_rate[0] - ratio) < 0.02, f"the measured rate is {ratio}")
     ax.set(xlabel="step", ylabel="residual |Av − θv|", xlim=(0, 160), ylim=(1e-11, 2))
     ax.plot([], [], color="black", lw=1, ls=":", label="predicted slope")
-    ax.legend(frameon=False, fontsize=9, loc="center right", bbox_to_anchor=(1, 0.42))
+    ax.legend(fontsize=9, loc="center right", bbox_to_anchor=(1, 0.42))
     return drawing
 
 
-@entry(
-    "autoencoder-loss",
-    "The linear autoencoder reaches the PCA optimum, and cannot go below",
-    "CIL 1.5.3",
-)
+@entry("autoencoder-loss", "CIL 1.5.3")
 def autoencoder_loss():
-    """The loss of a linear autoencoder with 10 hidden units, trained on the digits, above the least loss that any has:
+    """The linear autoencoder reaches the PCA optimum, and cannot go below.
+
+    The loss of a linear autoencoder with 10 hidden units, trained on the digits, above the least loss that any has:
     half of the variance beyond the 10 leading directions.
     """
     X = _digits()
@@ -153,19 +141,17 @@ def autoencoder_loss():
     ax.axhline(0.01, color="black", lw=1, ls=":")
     ax.text(300, 0.012, "1 % above the optimum", ha="right", va="bottom", fontsize=9)
     ax.set(xlabel="step", ylabel="loss above the PCA optimum (relative)")
-    ax.set_title("a linear autoencoder of the digits, 64 → 10 → 64", fontsize=10)
+    ax.set_title("a linear autoencoder of the digits, 64 → 10 → 64")
     show((losses >= best * (1 - 1e-9)).all(), "no loss lies below the tail of the spectrum")
     show(losses[-1] < 1.01 * best, "the last loss is within 1 % of it")
     return drawing
 
 
-@entry(
-    "tied-untied",
-    "Tying W = Vᵀ makes the basis orthonormal by itself",
-    "CIL Ex. 1.2 (exercise), Ex. 1.4",
-)
+@entry("tied-untied", "CIL Ex. 1.2 (exercise), Ex. 1.4")
 def tied_untied():
-    """Two linear autoencoders of the digits, 64 → 10 → 64, one with W = Vᵀ. Left: the loss above that of PCA; where the
+    """Tying W = Vᵀ makes the basis orthonormal by itself.
+
+    Two linear autoencoders of the digits, 64 → 10 → 64, one with W = Vᵀ. Left: the loss above that of PCA; where the
     line ends, rounding is all that is left. Right: the singular values of the encoder, all 1 if its rows are orthonormal.
     """
     X, k = _digits(), 10
@@ -181,27 +167,24 @@ def tied_untied():
         bends[tied] = float(np.abs(model.encoder_ @ model.encoder_.T - np.eye(k)).max())
         values = np.linalg.svd(model.encoder_, compute_uv=False)
         far = float(np.abs(values - 1).max())
-        axes[1].plot(
-            np.arange(1, k + 1),
-            values,
-            color=colour,
-            marker=mark,
-            label=f"{name}: within {10.0 ** np.ceil(np.log10(far)):g} of 1",
-        )
+        label = f"{name}: within {10.0 ** np.ceil(np.log10(far)):g} of 1"
+        axes[1].plot(np.arange(1, k + 1), values, color=colour, marker=mark, label=label)
     axes[0].set(xlabel="step", ylabel="loss above the PCA optimum (relative)")
-    axes[0].legend(frameon=False, fontsize=9)
+    axes[0].legend(fontsize=9)
     axes[1].set(xlabel="singular value, largest first", ylabel="size of this singular value of W")
     axes[1].set_xticks(range(1, k + 1))
-    axes[1].legend(frameon=False, fontsize=9)
+    axes[1].legend(fontsize=9)
     show(
         bends[True] < 1e-3 < bends[False], "the tied encoder is orthonormal, the untied one is not"
     )
     return drawing
 
 
-@entry("pca-basis", "A nested loss finds the principal axes themselves, in order", "CIL Ex. 1.5")
+@entry("pca-basis", "CIL Ex. 1.5")
 def pca_basis():
-    """The angles between the rows of a tied encoder and the principal axes of the digits, as |cos|. A plain loss finds the
+    """A nested loss finds the principal axes themselves, in order.
+
+    The angles between the rows of a tied encoder and the principal axes of the digits, as |cos|. A plain loss finds the
     subspace and leaves the rows turned within it; a nested loss finds the axes, in order.
     """
     X, k = _digits(), 6
@@ -217,13 +200,10 @@ def pca_basis():
         worst[basis] = float(np.diag(cosines).min())
         picture = ax.imshow(cosines, cmap="Blues", vmin=0, vmax=1)
         ax.set(
-            xlabel="principal axis",
-            xticks=range(k),
-            xticklabels=range(1, k + 1),
-            yticks=range(k),
-            yticklabels=range(1, k + 1),
+            xlabel="principal axis", xticks=range(k), xticklabels=range(1, k + 1), yticks=range(k)
         )
-        ax.set_title(f"LinearAutoencoder(basis='{basis}')", fontsize=10)
+        ax.set(yticklabels=range(1, k + 1))
+        ax.set_title(f"LinearAutoencoder(basis='{basis}')")
     axes[0].set_ylabel("row of the encoder")
     drawing.colorbar(picture, ax=axes, label="|cos| of the angle between them", shrink=0.8)
     show(worst["pca"] > 0.99, "with basis='pca' every row is its principal axis")

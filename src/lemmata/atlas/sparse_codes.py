@@ -43,13 +43,11 @@ def _together(patches: np.ndarray, shape: tuple[int, int]) -> np.ndarray:
     return total / count
 
 
-@entry(
-    "sparse-atoms",
-    "Atoms of patches are strokes; principal axes are waves and NMF's parts are spots",
-    "CIL20 10",
-)
+@entry("sparse-atoms", "CIL20 10")
 def sparse_atoms():
-    """Patches of 8 × 8 pixels of a photograph, coded by 64 atoms, 5 of them a patch (K-SVD), 64 principal axes, and 64 parts of
+    """Atoms of patches are strokes; principal axes are waves and NMF's parts are spots.
+
+    Patches of 8 × 8 pixels of a photograph, coded by 64 atoms, 5 of them a patch (K-SVD), 64 principal axes, and 64 parts of
     non-negative factorisation. Red pixels weigh in with one sign, blue ones with the other. Shown are the 36 most used of each.
     """
     X = _patches(_photograph(), step=3)
@@ -69,20 +67,16 @@ def sparse_atoms():
     for cell, atoms, name in zip(cells, shown, names, strict=True):
         atoms = atoms / np.abs(atoms).max(axis=1, keepdims=True)
         image_grid(cell, atoms.reshape(-1, SIDE, SIDE), columns=6, signed=True, gap=1)
-        cell.set_title(name, fontsize=10)
+        cell.set_title(name)
     lost = float(np.square(centred - Z @ learnt.components_).sum() / np.square(centred).sum())
     kept = PCA(5).fit(centred)
     five = kept.inverse_transform(kept.transform(centred))
     by_axes = float(np.square(centred - five).sum() / np.square(centred).sum())
-    show(
-        lost < 0.7 * by_axes,
-        f"5 atoms a patch lose {lost:.1%} of the squares, 5 principal axes {by_axes:.1%}",
-    )
+    seen = lost < 0.7 * by_axes
+    show(seen, f"5 atoms a patch lose {lost:.1%} of the squares, 5 principal axes {by_axes:.1%}")
     show((parts.components_ >= 0).all(), "NMF's parts have no negative numbers")
-    show(
-        np.abs(np.linalg.norm(learnt.components_, axis=1) - 1).max() < 1e-12,
-        "atoms have unit length",
-    )
+    seen = np.abs(np.linalg.norm(learnt.components_, axis=1) - 1).max() < 1e-12
+    show(seen, "atoms have unit length")
     return drawing
 
 
@@ -90,13 +84,11 @@ def _psnr(picture: np.ndarray, true: np.ndarray) -> float:
     return float(-10 * np.log10(np.square(picture - true).mean()))
 
 
-@entry(
-    "sparse-denoising",
-    "A dictionary learned from the noisy picture itself removes noise",
-    "CIL20 10",
-)
+@entry("sparse-denoising", "CIL20 10")
 def sparse_denoising():
-    """A photograph with Gaussian noise of standard deviation 0.1, and what is left when every patch is replaced by the
+    """A dictionary learned from the noisy picture itself removes noise.
+
+    A photograph with Gaussian noise of standard deviation 0.1, and what is left when every patch is replaced by the
     shortest code that reaches its noise level (OMP; error at most 1.15² · 64 · 0.1²): by cosines, and by atoms that K-SVD
     learned from the noisy patches. PSNR in decibels: 10 dB are a tenth of the mean squared error.
     """
@@ -118,7 +110,7 @@ def sparse_denoising():
     for cell, (name, picture) in zip(cells, {"photograph": true, **pictures}.items(), strict=True):
         cell.imshow(picture, cmap="gray", vmin=0, vmax=1)
         level = f", {levels[name]:.1f} dB" if name in levels else ""
-        cell.set_title(f"{name}{level}", fontsize=10)
+        cell.set_title(f"{name}{level}")
         cell.set_axis_off()
     show(levels["cosines"] > levels["noisy"] + 3, "codes of cosines gain over 3 dB")
     show(levels["learnt atoms"] > levels["noisy"] + 3, "codes of learnt atoms gain over 3 dB")
@@ -133,13 +125,11 @@ def _without_constant(D: np.ndarray) -> np.ndarray:
     return D
 
 
-@entry(
-    "sparse-phase",
-    "OMP recovers far longer codes than coherence promises, until it suddenly does not",
-    "CIL20 9; Tropp 2004",
-)
+@entry("sparse-phase", "CIL20 9; Tropp 2004")
 def sparse_phase():
-    """Planted codes of s atoms, out of 60 random ones, that OMP finds exactly in two dictionaries of 128 atoms with 64
+    """OMP recovers far longer codes than coherence promises, until it suddenly does not.
+
+    Planted codes of s atoms, out of 60 random ones, that OMP finds exactly in two dictionaries of 128 atoms with 64
     numbers each: spikes and cosines, and random directions. Dashed: the largest s for which ½(1 + 1/μ) guarantees it.
     Dotted: how often Tropp's condition holds for the planted support; there OMP cannot fail.
     """
@@ -161,10 +151,8 @@ def sparse_phase():
             again = pursue(Z @ D, D, s).dense(128)
             exact = np.abs(again - Z).max(axis=1) < 1e-6
             tropp = np.array([_condition(D, np.flatnonzero(z)) < 1 for z in Z])
-            show(
-                exact[tropp].all(),
-                f"{name}, {s} atoms: where Tropp's condition holds, OMP found the code",
-            )
+            seen = exact[tropp].all()
+            show(seen, f"{name}, {s} atoms: where Tropp's condition holds, OMP found the code")
             found.append(exact.mean())
             promised.append(tropp.mean())
         bound = 0.5 * (1 + 1 / coherence(D))
@@ -174,12 +162,10 @@ def sparse_phase():
         ax.axvline(surely, color=colour, ls="--", lw=1, label=f"  coherence promises s ≤ {surely}")
         within = [share for s, share in zip(sizes, found, strict=True) if s <= surely]
         show(all(share == 1 for share in within), f"{name}: all codes within the bound are found")
-        show(
-            found[-1] < 0.2 < 0.9 < found[4],
-            f"{name}: six atoms are mostly found, 48 are not",
-        )
+        seen = found[-1] < 0.2 < 0.9 < found[4]
+        show(seen, f"{name}: six atoms are mostly found, 48 are not")
     ax.set(xlabel="atoms s of the planted code", ylabel="share of codes", ylim=(-0.03, 1.05))
-    ax.legend(frameon=False, fontsize=8, loc="upper right")
+    ax.legend(loc="upper right")
     return drawing
 
 

@@ -18,13 +18,11 @@ Array = np.ndarray
 # --- GloVe's weights (CIL Fig. 3.12) ----------------------------------------------------------------------------------
 
 
-@entry(
-    "glove-weights",
-    "GloVe's weights: pairs that occur once are many and count little",
-    "CIL (3.57), Fig. 3.12",
-)
+@entry("glove-weights", "CIL (3.57), Fig. 3.12")
 def glove_weights(seed: int = 0):
-    """Left: f(n) = min{1, (n/n_max)^α}, what the squared error of a pair counts that occurs n times; α = 0 is the unweighted
+    """GloVe's weights: pairs that occur once are many and count little.
+
+    Left: f(n) = min{1, (n/n_max)^α}, what the squared error of a pair counts that occurs n times; α = 0 is the unweighted
     case f = min{1, n} of matrix completion (3.60). Right: pairs of words in windows of five words of a text that occur at
     most n times: their share of all pairs, and their share of the weight.
     """
@@ -38,8 +36,8 @@ def glove_weights(seed: int = 0):
         left.plot(grid, weights_of(grid, x_max, alpha), color=colour, ls=line, lw=2, label=name)
     left.plot(grid, np.minimum(1, grid), color=GREY, lw=1.5, ls=":", label="α = 0: min{1, n}")
     left.set(xlabel="n, how often a pair occurs", ylabel="f(n)", ylim=(0, 1.08))
-    left.set_title(f"the weight of a pair, n_max = {x_max:.0f}", fontsize=10)
-    left.legend(frameon=False, fontsize=9, loc="lower right")
+    left.set_title(f"the weight of a pair, n_max = {x_max:.0f}")
+    left.legend(fontsize=9, loc="lower right")
     order = np.sort(n)
     upto = np.unique(order)
     ends = np.searchsorted(order, upto, side="right") - 1
@@ -53,16 +51,14 @@ def glove_weights(seed: int = 0):
     right.set(
         xscale="log", xlabel="pairs that occur at most n times", ylabel="share", ylim=(0, 1.03)
     )
-    right.legend(frameon=False, fontsize=8, loc="lower right")
-    right.set_title(f"{found.name}: {len(n):,} pairs", fontsize=10)
+    right.legend(loc="lower right")
+    right.set_title(f"{found.name}: {len(n):,} pairs")
     once = int(np.searchsorted(upto, 1.0, side="right")) - 1
     kink = weights_of(np.array([x_max * (1 - 1e-9), x_max]), x_max, 0.75)
     show(abs(kink[0] - 1) < 1e-8 and kink[1] == 1, "f is continuous where it reaches 1")
     show((np.diff(weights_of(grid, x_max, 0.75)) >= 0).all(), "f never falls")
-    show(
-        held[0.75][once] < 0.75 * share[once],
-        f"they are {share[once]:.0%} of the pairs and {held[0.75][once]:.0%} of the weight",
-    )
+    seen = held[0.75][once] < 0.75 * share[once]
+    show(seen, f"they are {share[once]:.0%} of the pairs and {held[0.75][once]:.0%} of the weight")
     ranked = [held[alpha][once] for alpha in (0.5, 0.75, 1.0)]
     show(ranked == sorted(ranked, reverse=True), "the larger α, the less they count")
     return drawing
@@ -78,13 +74,11 @@ def optimum(N: Array, counts: Array, negative: int, exponent: float = 0.75) -> A
         return np.log(N / (negative * N.sum(axis=1, keepdims=True) * noise(counts, exponent)))
 
 
-@entry(
-    "inner-products",
-    "Inner products of skip-gram approach the shifted information of a pair",
-    "CIL (3.53), (3.54)",
-)
+@entry("inner-products", "CIL (3.53), (3.54)")
 def inner_products(seed: int = 0):
-    """Each point is a pair of words of a generated text that occurs five times and more: across, what theory says is best for
+    """Inner products of skip-gram approach the shifted information of a pair.
+
+    Each point is a pair of words of a generated text that occurs five times and more: across, what theory says is best for
     negative sampling with r = 2, the information ln[N/(r N_w q_v)]; up, the score ⟨ζ_w, z_v⟩ + b_v that skip-gram learned.
     Left with as many numbers as there are words: nothing stands in the way. Right with five: the best that five can do.
     Larger points: pairs that occur more often.
@@ -110,9 +104,9 @@ def inner_products(seed: int = 0):
         cell.plot(ends, ends, color=ORANGE, lw=1.5, ls="--", label="equal")
         cell.scatter(x, y, s=np.minimum(2 + size / 8, 40), color=BLUE, alpha=0.4, lw=0, zorder=1)
         cell.set_xlabel("ln[N / (r N_w q_v)], shifted information")
-        cell.set_title(f"{k} numbers a word: correlation {agreed[-1]:.2f}", fontsize=10)
+        cell.set_title(f"{k} numbers a word: correlation {agreed[-1]:.2f}")
     cells[0].set_ylabel("⟨ζ_w, z_v⟩ + b_v, learnt")
-    cells[0].legend(frameon=False, fontsize=9)
+    cells[0].legend(fontsize=9)
     show(agreed[0] > 0.97, "with enough numbers, scores and information correlate by 0.97 and more")
     show(agreed[1] > 0.75, "with five numbers, by three quarters and more")
     show(agreed[1] < agreed[0], "fewer numbers agree less")
@@ -165,13 +159,11 @@ def _information(exponent: float, found: LabelledText) -> float:
     return judge(model.fit(found.encoded).vectors_, found)
 
 
-@entry(
-    "noise-exponent",
-    "Negatives drawn nearly by frequency serve better than even ones",
-    "CIL (3.51)",
-)
+@entry("noise-exponent", "CIL (3.51)")
 def noise_exponent(seed: int = 0):
-    """The quality of vectors when negatives are drawn from q ∝ p^α (SkipGram), or the information of pairs is taken relative
+    """Negatives drawn nearly by frequency serve better than even ones.
+
+    The quality of vectors when negatives are drawn from q ∝ p^α (SkipGram), or the information of pairs is taken relative
     to that q (PMI): α = 0 draws all words alike, α = 1 by their frequency. Good: agreement with what people say about 353
     pairs of words (Spearman's ρ), or, of a generated text, the share of the eight nearest words of the same kind. Bars: two
     standard errors of the mean over seeds; PMI of a given text has none. The dotted line is ¾, word2vec's choice.
@@ -198,6 +190,6 @@ def noise_exponent(seed: int = 0):
     )
     ax.set(xlabel="α in q ∝ p^α", ylabel=what)
     ax.set_xticks(EXPONENTS)
-    ax.legend(frameon=False, fontsize=9, loc="lower right")
-    ax.set_title(f"{found.name}, {seeds} seeds", fontsize=10)
+    ax.legend(fontsize=9, loc="lower right")
+    ax.set_title(f"{found.name}, {seeds} seeds")
     return drawing

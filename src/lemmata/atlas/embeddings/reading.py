@@ -23,13 +23,11 @@ def vectors_of(found: LabelledText, k: int = 100) -> WordVectors:
 # --- nearest words (CIL Fig. 3.13) ------------------------------------------------------------------------------------
 
 
-@entry(
-    "nearest-words",
-    "Near a word are words of its kind, which the model was not given",
-    "CIL 3.3.5, Fig. 3.13",
-)
+@entry("nearest-words", "CIL 3.3.5, Fig. 3.13")
 def nearest_words(seed: int = 0):
-    """The eight nearest words of six words, and their cosines, from the information of pairs in windows of five words (PMI).
+    """Near a word are words of its kind, which the model was not given.
+
+    The eight nearest words of six words, and their cosines, from the information of pairs in windows of five words (PMI).
     Blue: words of the same kind, by lists that were written down before (months, numbers, …); grey: all others. The model
     has seen only which words stand near each other.
     """
@@ -49,8 +47,7 @@ def nearest_words(seed: int = 0):
         for bar, (other, _) in zip(bars, near, strict=True):
             cell.text(0.02, bar.get_y() + 0.37, other, va="center", fontsize=8, color="white")
         cell.invert_yaxis()
-        cell.set(yticks=[], xlim=(0, 1))
-        cell.set_title(f"near “{word}”", fontsize=10)
+        cell.set(yticks=[], xlim=(0, 1), title=f"near “{word}”")
         cell.tick_params(labelsize=8)
     for cell in cells.flat[len(found.sets) :]:
         cell.set_axis_off()
@@ -60,10 +57,8 @@ def nearest_words(seed: int = 0):
         f"{np.mean(shares):.0%} are of the same kind (by chance {np.mean(chance):.1%})", fontsize=10
     )  # fmt: skip
     show(np.mean(shares) > 0.6, "three of five nearest words and more are of the kind of the word")
-    show(
-        all(share > 5 * luck for share, luck in zip(shares, chance, strict=True)),
-        "of every word, over five times as many as by chance",
-    )
+    seen = all(share > 5 * luck for share, luck in zip(shares, chance, strict=True))
+    show(seen, "of every word, over five times as many as by chance")
     return drawing
 
 
@@ -84,13 +79,11 @@ def right_side(first: Array, second: Array) -> float:
     return float((np.einsum("ij,ij->i", ways, others) > 0).mean())
 
 
-@entry(
-    "word-arithmetic",
-    "From one word of a pair to the other it is much the same way for all pairs",
-    "CIL (3.64), Fig. 3.14",
-)
+@entry("word-arithmetic", "CIL (3.64), Fig. 3.14")
 def word_arithmetic(seed: int = 0):
-    """Left: words in pairs that differ in one thing, on the mean way from the first to the second of a pair (across) and the
+    """From one word of a pair to the other it is much the same way for all pairs.
+
+    Left: words in pairs that differ in one thing, on the mean way from the first to the second of a pair (across) and the
     first principal axis of what is left (up). Right: the mean cosine between the ways of different pairs, beside that of
     the same words paired at random, where the thing that differs is still there but the rest is not held fixed.
     """
@@ -119,13 +112,13 @@ def word_arithmetic(seed: int = 0):
     plane.scatter(*flat[n:].T, s=16, color=ORANGE, marker="s", zorder=2)
     plane.set(xlabel="along the mean way of the pairs", ylabel="first principal axis of the rest")
     plane.margins(0.18, 0.05)
-    plane.set_title(f"{agree:.0%} of the ways point where the others do: {found.name}", fontsize=10)
+    plane.set_title(f"{agree:.0%} of the ways point where the others do: {found.name}")
     bars.hist(by_chance, bins=20, color=GREY, label="paired at random")
     bars.axvline(true, color=RED, lw=2, label="pairs as they are")
     bars.set(xlabel="mean cosine between two ways", ylabel="pairings", xlim=(0, None))
     bars.margins(y=0.3)
-    bars.legend(frameon=False, fontsize=8, loc="upper center")
-    bars.set_title("are the ways parallel?", fontsize=10)
+    bars.legend(loc="upper center")
+    bars.set_title("are the ways parallel?")
     show(true > by_chance.max(), "the ways are more parallel than in any of 500 random pairings")
     show(agree >= 0.85, "the other pairs tell the way of a pair, nearly always")
     return drawing

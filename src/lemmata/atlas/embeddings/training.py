@@ -10,13 +10,11 @@ from lemmata.core.certification.pictures import BLUE, GREY, ORANGE, figure
 from lemmata.embedding import SkipGram
 
 
-@entry(
-    "true-loss",
-    "The running loss hides what is learned; measured after the epoch it falls",
-    "CIL (3.50)",
-)
+@entry("true-loss", "CIL (3.50)")
 def true_loss(seed: int = 0):
-    """Skip-gram's loss after every epoch, on windows and negatives that are the same every time (blue), and the mean over
+    """The running loss hides what is learned; measured after the epoch it falls.
+
+    Skip-gram's loss after every epoch, on windows and negatives that are the same every time (blue), and the mean over
     the steps of that epoch, each before it was made (orange), which is what other libraries report. A step sees words
     that the steps before it have just moved, so the latter is low from the beginning and seems to fall little.
     """
@@ -30,20 +28,14 @@ def true_loss(seed: int = 0):
     epochs = np.arange(len(true))
     drawing, ax = figure(size=(5.0, 3.4))
     ax.plot(epochs, true, color=BLUE, marker="o", label="of the vectors after the epoch")
-    ax.plot(
-        epochs[1:],
-        running,
-        color=ORANGE,
-        marker="s",
-        ls="--",
-        label="mean over the epoch's own steps",
-    )
+    label = "mean over the epoch's own steps"
+    ax.plot(epochs[1:], running, color=ORANGE, marker="s", ls="--", label=label)
     guess = 6 * np.log(2)
     ax.axhline(guess, color=GREY, lw=1, ls=":")
     ax.text(epochs[-1], guess, "guessing: 6 ln 2", ha="right", va="bottom", fontsize=8, color=GREY)
     ax.set(xlabel="epoch", ylabel="loss a pair", xticks=epochs)
-    ax.legend(frameon=False, fontsize=9)
-    ax.set_title(found.name, fontsize=10)
+    ax.legend(fontsize=9)
+    ax.set_title(found.name)
     show(abs(true[0] - guess) < 1e-3, "before the first step the loss is that of guessing")
     show((np.diff(true) < 0).all(), "the loss of the vectors falls in every epoch")
     return drawing

@@ -19,17 +19,7 @@ from lemmata.core.certification.pictures import (
     figure,
     image_grid,
 )
-from lemmata.nets.approximation import (
-    Cosines,
-    Layers,
-    barron_net,
-    fitted_rate,
-    linear_region,
-    piecewise_linear_net,
-    rectangle_net,
-    rectangle_net_2d,
-    sample_ball,
-)
+from lemmata.nets import approximation
 
 Array = np.ndarray
 
@@ -38,13 +28,11 @@ def _wave(x: Array) -> Array:
     return np.sin(2 * x) + 0.3 * np.cos(7 * x)  # Lipschitz constant 2 + 2.1
 
 
-@entry(
-    "rectangles-to-sigmoids",
-    "Riemann's rectangles become a layer of sigmoids, and the error falls with their number",
-    "ML L1 Approximation",
-)
+@entry("rectangles-to-sigmoids", "ML L1 Approximation")
 def rectangles_to_sigmoids():
-    """Left: a function, its 12 rectangles, and the net with 13 sigmoids that imitates them at two steepnesses. Right: the
+    """Riemann's rectangles become a layer of sigmoids, and the error falls with their number.
+
+    Left: a function, its 12 rectangles, and the net with 13 sigmoids that imitates them at two steepnesses. Right: the
     integral of the absolute error against the number of rectangles: of sigmoids so steep that they are steps, of soft ones
     (the steepness at which their bound equals that of the rectangles), and the bound that holds for every function with
     this Lipschitz constant.
@@ -57,36 +45,36 @@ def rectangles_to_sigmoids():
     left.stairs(heights, edges, color=GREY, lw=0.8, label="12 rectangles")
     left.plot(x, _wave(x), color="black", label="f")
     for w, colour, style in ((12, ORANGE, "--"), (80, BLUE, "-")):
-        net = rectangle_net(_wave, 0, 3, 12, lipschitz=4.1, steepness=w).net
+        net = approximation.rectangle_net(_wave, 0, 3, 12, lipschitz=4.1, steepness=w).net
         left.plot(x, net(x[:, None])[:, 0], style, color=colour, label=f"sigmoids, w = {w}")
     left.set(xlabel="x", ylabel="f(x)")
-    left.legend(frameon=False, fontsize=8)
+    left.legend()
     sizes = [8, 16, 32, 64, 128]
-    made = [rectangle_net(_wave, 0, 3, k, lipschitz=4.1) for k in sizes]
-    steep = [rectangle_net(_wave, 0, 3, k, lipschitz=4.1, steepness=40 * k) for k in sizes]
+    made = [approximation.rectangle_net(_wave, 0, 3, k, lipschitz=4.1) for k in sizes]
+    steep = [
+        approximation.rectangle_net(_wave, 0, 3, k, lipschitz=4.1, steepness=40 * k) for k in sizes
+    ]
     right.loglog(sizes, [one.bound for one in made], color=RED, marker="s", label="bound, soft")
     kinds = (("steep, w = 40 k", steep, GREY, "^"), ("soft, w ≈ 0.8 k", made, BLUE, "o"))
     rates = []
     for name, nets, colour, mark in kinds:
         errors = [3 * float(np.abs(one.net(x[:, None])[:, 0] - _wave(x)).mean()) for one in nets]
-        rates.append(fitted_rate(sizes, errors))
+        rates.append(approximation.fitted_rate(sizes, errors))
         right.loglog(sizes, errors, color=colour, marker=mark, label=f"{name}: k^{rates[-1]:.2f}")
         kept = all(e <= one.bound for e, one in zip(errors, nets, strict=True))
         show(kept, f"the error keeps its bound, {name}")
     right.set(xlabel="number k of rectangles (k + 1 units)", ylabel="∫ |f − net|")
-    right.legend(frameon=False, fontsize=8)
+    right.legend()
     show(-1.1 < rates[0] < -0.9, "steep sigmoids err like rectangles: one over their number")
     show(rates[1] < -1.1, "soft ones, as wide as a rectangle, smooth the steps and do better")
     return drawing
 
 
-@entry(
-    "cross-and-threshold",
-    "Four sigmoids make a cross, a threshold makes it a tower, and towers make a function",
-    "ML L1 Approximation",
-)
+@entry("cross-and-threshold", "ML L1 Approximation")
 def cross_and_threshold():
-    """From left to right: the sum of two strips of two sigmoids each is 2 on a square, 1 on the arms of a cross; a second layer
+    """Four sigmoids make a cross, a threshold makes it a tower, and towers make a function.
+
+    From left to right: the sum of two strips of two sigmoids each is 2 on a square, 1 on the arms of a cross; a second layer
     of one sigmoid at 3/2 keeps the square alone; 12 × 12 such towers of the right heights; and the function that they imitate.
     """
 
@@ -95,12 +83,12 @@ def cross_and_threshold():
 
     axis = (np.arange(160) + 0.5) / 80 - 1
     grid = np.stack(np.meshgrid(axis, axis, indexing="xy"), axis=-1).reshape(-1, 2)
-    one = rectangle_net_2d(
+    one = approximation.rectangle_net_2d(
         lambda X: np.where(np.abs(X).max(axis=1) < 0.4, 1.0, 0.0), -1, 1, 3, lipschitz=0, steepness=40
     ).net  # fmt: skip
     edges = one.activations(grid)[0]  # four edges of each axis
     cross = edges[:, 1] - edges[:, 2] + edges[:, 5] - edges[:, 6]
-    made = rectangle_net_2d(f, -1, 1, 12, lipschitz=math.sqrt(13))
+    made = approximation.rectangle_net_2d(f, -1, 1, 12, lipschitz=math.sqrt(13))
     pictures = {
         "a cross of four sigmoids": cross,
         "after the threshold": one(grid)[:, 0],
@@ -114,12 +102,11 @@ def cross_and_threshold():
             values.reshape(160, 160), origin="lower", extent=(-1, 1, -1, 1),
             cmap="RdBu_r" if signed else "viridis", vmin=-1 if signed else None, vmax=1 if signed else None,
         )  # fmt: skip
-        ax.set_title(name, fontsize=10)
-        ax.set(xlabel="x₁", xticks=(-1, 0, 1), yticks=(-1, 0, 1))
+        ax.set(xlabel="x₁", xticks=(-1, 0, 1), yticks=(-1, 0, 1), title=name)
         drawing.colorbar(drawn, ax=ax, shrink=0.7)
     axes[0].set_ylabel("x₂")
     error = 4 * float(np.abs(made.net(grid)[:, 0] - f(grid)).mean())
-    axes[2].set_title(f"12 × 12 towers: error {error:.2f} ≤ {made.bound:.2f}", fontsize=10)
+    axes[2].set_title(f"12 × 12 towers: error {error:.2f} ≤ {made.bound:.2f}")
     inside, arm = np.abs(grid).max(axis=1) < 0.25, np.abs(grid[:, 0]) < 0.25
     arm &= np.abs(grid[:, 1]) > 0.5
     heights = cross[inside].mean(), cross[arm].mean()
@@ -129,19 +116,17 @@ def cross_and_threshold():
     return drawing
 
 
-@entry(
-    "piecewise-linear-exact",
-    "A ReLU layer with a unit per piece is a piecewise-linear function exactly",
-    "ML Point-wise approximations",
-)
+@entry("piecewise-linear-exact", "ML Point-wise approximations")
 def piecewise_linear_exact():
-    """Left: a piecewise-linear function through nine points, and the weighted units whose sum it is; the net agrees with it to
+    """A ReLU layer with a unit per piece is a piecewise-linear function exactly.
+
+    Left: a piecewise-linear function through nine points, and the weighted units whose sum it is; the net agrees with it to
     rounding, also beyond the ends. Right: the largest error of the net through equally spaced points of a smooth
     function, against the bound h²·max|f''|/8.
     """
     knots = np.array([0.0, 0.4, 0.9, 1.3, 1.7, 2.2, 2.4, 2.7, 3.0])
     values = np.array([0.2, 1.1, 0.7, -0.6, -0.9, 0.4, 1.2, 1.0, 0.1])
-    net, x = piecewise_linear_net(knots, values), np.linspace(-0.3, 3.3, 1000)
+    net, x = approximation.piecewise_linear_net(knots, values), np.linspace(-0.3, 3.3, 1000)
     drawing, (left, right) = figure(columns=2, size=(4.8, 3.4))
     units = net.activations(x[:, None])[0] * net.weights[1]
     for j in range(units.shape[1]):
@@ -149,7 +134,7 @@ def piecewise_linear_exact():
     left.plot(x, net(x[:, None])[:, 0], color=BLUE, lw=2, label="the net")
     left.plot(knots, values, "o", color=ORANGE, ms=5, label="the points")
     left.set(xlabel="x", ylabel="q(x)", ylim=(-4, 4))
-    left.legend(frameon=False, fontsize=8, loc="lower left")
+    left.legend(loc="lower left")
     inside = np.linspace(0, 3, 1000)
     off = float(np.abs(net(inside[:, None])[:, 0] - np.interp(inside, knots, values)).max())
     show(off < 1e-13, "the net equals the function to rounding")
@@ -157,34 +142,32 @@ def piecewise_linear_exact():
     fine = np.linspace(0, 3, 4001)
     for pieces in sizes:
         at = np.linspace(0, 3, pieces + 1)
-        found = piecewise_linear_net(at, np.sin(2 * at))(fine[:, None])[:, 0]
+        found = approximation.piecewise_linear_net(at, np.sin(2 * at))(fine[:, None])[:, 0]
         errors.append(float(np.abs(found - np.sin(2 * fine)).max()))
         bounds.append(4 * (3 / pieces) ** 2 / 8)
     right.loglog(sizes, bounds, color=RED, marker="s", label="bound h² max|f''| / 8")
-    rate = fitted_rate(sizes, errors)
+    rate = approximation.fitted_rate(sizes, errors)
     right.loglog(sizes, errors, color=BLUE, marker="o", label=f"measured, like pieces^{rate:.2f}")
     right.set(xlabel="pieces (units)", ylabel="largest error for sin 2x on [0, 3]")
     right.set_xticks(sizes, sizes)
     right.minorticks_off()
-    right.legend(frameon=False)
+    right.legend(fontsize=10)
     show(all(e <= b for e, b in zip(errors, bounds, strict=True)), "the largest error keeps the bound")  # fmt: skip
     show(-2.2 < rate < -1.8, "it falls with the square of the number of pieces")
     return drawing
 
 
-@entry(
-    "relu-regions",
-    "A ReLU net is linear on polygons, and each point knows how far its polygon reaches",
-    "CIL 4.2.4, (4.24)",
-)
+@entry("relu-regions", "CIL 4.2.4, (4.24)")
 def relu_regions():
-    """The plane coloured by which units of a random ReLU net with two hidden layers of 8 are active: every colour is one linear
+    """A ReLU net is linear on polygons, and each point knows how far its polygon reaches.
+
+    The plane coloured by which units of a random ReLU net with two hidden layers of 8 are active: every colour is one linear
     map. Circles: from a few points, the exact distance to the nearest place where a unit switches; inside, the
     pruned linear net and the net are equal.
     """
     rng = np.random.default_rng(3)
     sizes = ((8, 2), (8, 8), (1, 8))
-    net = Layers(
+    net = approximation.Layers(
         tuple(rng.standard_normal(size) / math.sqrt(size[1]) for size in sizes),
         tuple(0.4 * rng.standard_normal(size[0]) for size in sizes),
     )
@@ -196,34 +179,31 @@ def relu_regions():
     drawing, (left, right) = figure(columns=2, size=(4.4, 3.9))
     colours = shades[which.ravel()].reshape(400, 400)
     left.imshow(colours, origin="lower", extent=(-2, 2, -2, 2), cmap="terrain", alpha=0.55)
-    left.set_title(f"{len(patterns)} linear maps in this square", fontsize=10)
+    left.set_title(f"{len(patterns)} linear maps in this square")
     worst, circle = 0.0, np.linspace(0, 2 * np.pi, 200)
-    for x in sample_ball(9, 2, 1.8, np.random.default_rng(5)):
-        region = linear_region(net, x)
+    for x in approximation.sample_ball(9, 2, 1.8, np.random.default_rng(5)):
+        region = approximation.linear_region(net, x)
         ring = x + region.radius * np.column_stack([np.cos(circle), np.sin(circle)])
         left.plot(*ring.T, color="black", lw=1)
         left.plot(*x, ".", color="black", ms=4)
-        inside = x + region.radius * 0.999 * sample_ball(300, 2, 1.0, rng)
+        inside = x + region.radius * 0.999 * approximation.sample_ball(300, 2, 1.0, rng)
         linear = inside @ region.matrix.T + region.offset
         worst = max(worst, float(np.abs(net(inside) - linear).max()))
     left.set(xlabel="x₁", ylabel="x₂")
     drawn = right.contourf(axis, axis, net(grid).reshape(400, 400), levels=24, cmap="viridis")
     drawing.colorbar(drawn, ax=right)
-    right.set_title("what the net computes: plane pieces", fontsize=10)
-    right.set(xlabel="x₁", ylabel="x₂", aspect="equal")
+    right.set(xlabel="x₁", ylabel="x₂", aspect="equal", title="what the net computes: plane pieces")
     show(worst < 1e-12, "inside every circle the net is its pruned linear net, to rounding")
     # 8 lines cut the plane into at most 37 pieces, each of which 8 more can cut into 37
     show(37 < len(patterns) <= 37**2, "two layers make more regions than one layer of 8 units can")
     return drawing
 
 
-@entry(
-    "barron-rate",
-    "The error of one hidden layer falls like one over the root of its width, in any dimension",
-    "ML L_2 Approximation: Barron's result",
-)
+@entry("barron-rate", "ML L_2 Approximation: Barron's result")
 def barron_rate():
-    """Sums of six waves with the same Barron constant, on the unit ball in 2 and in 10 dimensions. Root mean squared error
+    """The error of one hidden layer falls like one over the root of its width, in any dimension.
+
+    Sums of six waves with the same Barron constant, on the unit ball in 2 and in 10 dimensions. Root mean squared error
     against the number of units: steps drawn from the function's own mixture (the construction of the proof, mean of 20
     draws), the same steps with outer weights fitted, steps chosen greedily, and Barron's bound 2rC/√n.
     """
@@ -233,8 +213,8 @@ def barron_rate():
         rng = np.random.default_rng(d)
         directions = rng.standard_normal((6, d))
         directions *= 3 / np.linalg.norm(directions, axis=1, keepdims=True)
-        f = Cosines(np.full(6, 1 / 6), directions, rng.uniform(0, 2 * np.pi, 6))
-        X = sample_ball(2000, d, 1.0, rng)
+        f = approximation.Cosines(np.full(6, 1 / 6), directions, rng.uniform(0, 2 * np.pi, 6))
+        X = approximation.sample_ball(2000, d, 1.0, rng)
         bounds = [math.sqrt(f.bound(n, 1.0)) for n in widths]
         ax.loglog(widths, bounds, color=RED, label="Barron's bound, C = 3")
         kinds = (("drawn", 20, BLUE, "o"), ("fitted", 3, GREEN, "s"), ("greedy", 1, PURPLE, "^"))
@@ -243,18 +223,20 @@ def barron_rate():
             options = {"method": method, "n_samples": 1000}
             squares = [
                 [
-                    np.mean((barron_net(f, n, 1.0, rng, **options)(X)[:, 0] - f(X)) ** 2)
+                    np.mean(
+                        (approximation.barron_net(f, n, 1.0, rng, **options)(X)[:, 0] - f(X)) ** 2
+                    )
                     for _ in range(draws)
                 ]
                 for n in widths
             ]
             found[method] = np.sqrt(np.mean(squares, axis=1))
-            rate = fitted_rate(widths, found[method])
+            rate = approximation.fitted_rate(widths, found[method])
             ax.loglog(widths, found[method], color=colour, marker=mark, ms=4, label=f"{method}: width^{rate:.2f}")  # fmt: skip
-        ax.set_title(f"{d} dimensions", fontsize=10)
+        ax.set_title(f"{d} dimensions")
         ax.set_xlabel("units")
-        ax.legend(frameon=False, fontsize=8)
-        rate = fitted_rate(widths, found["drawn"])
+        ax.legend()
+        rate = approximation.fitted_rate(widths, found["drawn"])
         show(bool((found["drawn"] < bounds).all()), f"drawn steps keep Barron's bound in {d} dimensions")  # fmt: skip
         show(-0.6 < rate < -0.4, f"their error falls like one over the root of the width in {d} dimensions")  # fmt: skip
         show(bool((found["greedy"] < found["drawn"]).all()), "steps chosen greedily do better")
@@ -262,13 +244,11 @@ def barron_rate():
     return drawing
 
 
-@entry(
-    "augmentation-sheet",
-    "What keeps a label and what does not: a photograph, and a digit in the mirror",
-    "ML Data Augmentation",
-)
+@entry("augmentation-sheet", "ML Data Augmentation")
 def augmentation_sheet():
-    """Top: a photograph and what each augmentation makes of it, drawn from a seeded generator. Bottom: digits as they are,
+    """Some changes keep a label and some do not: a photograph, and a digit in the mirror.
+
+    Top: a photograph and what each augmentation makes of it, drawn from a seeded generator. Bottom: digits as they are,
     under the recipe for digits, and mirrored, which the recipe refuses; above each, what a nearest-neighbour rule that was
     shown upright digits (and their recipes) takes it for. A mirrored digit is no longer what it was.
     """
@@ -316,13 +296,11 @@ def augmentation_sheet():
     return drawing
 
 
-@entry(
-    "autoencoder-pca",
-    "A non-linear autoencoder loses less than PCA at the same width, on new digits too",
-    "CIL24 1.5",
-)
+@entry("autoencoder-pca", "CIL24 1.5")
 def autoencoder_pca():
-    """Left: the share of the variance lost against the width m of the code, for PCA (the best linear autoencoder) and for a
+    """A non-linear autoencoder loses less than PCA at the same width, on new digits too.
+
+    Left: the share of the variance lost against the width m of the code, for PCA (the best linear autoencoder) and for a
     network with layers of 128 and 64 units on both sides; 1,200 digits to learn from (dotted) and the other 597 (full lines).
     Right: new digits, and what 4 numbers keep of them.
     """
@@ -353,7 +331,7 @@ def autoencoder_pca():
     left.set(xscale="log", xticks=sizes, xticklabels=sizes, ylim=(0, 1))
     left.set(xlabel="width m of the code", ylabel="share of variance lost")
     left.minorticks_off()
-    left.legend(frameon=False)
+    left.legend(fontsize=10)
     shown = [new[:8], kept["PCA"], kept["autoencoder"]]
     image_grid(right, np.concatenate(shown).reshape(-1, 8, 8).clip(0, 1), 8)
     for i, name in enumerate(("new digits", "PCA, m = 4", "autoencoder")):

@@ -71,13 +71,11 @@ def reversing_net(seed: int = 0) -> Any:
     return solution.attributes["module_"]
 
 
-@entry(
-    "attention-reversal",
-    "A decoder that writes words backwards looks along the anti-diagonal",
-    'ML "Self-Attention", "Encoders & Decoders"',
-)
+@entry("attention-reversal", 'ML "Self-Attention", "Encoders & Decoders"')
 def attention_reversal(seed: int = 0):
-    """A decoder of one layer has learned to write words of eight letters backwards; its encoder has no layer, so each letter
+    """A decoder that writes words backwards looks along the anti-diagonal.
+
+    A decoder of one layer has learned to write words of eight letters backwards; its encoder has no layer, so each letter
     stands in one token only. How much the token written at each place takes from each letter of the word it reads: the mean
     over 500 new words, and one of them.
     """
@@ -102,7 +100,7 @@ def attention_reversal(seed: int = 0):
         ax.set_xticks(range(LENGTH), reads)
         ax.set_yticks(range(LENGTH), writes)
         ax.set_xlabel("letter that is read")
-        ax.set_title(title, fontsize=10)
+        ax.set_title(title)
     axes[0].set_ylabel("letter that is written")
     drawing.colorbar(shades, ax=axes, label="attention weight", shrink=0.8)
     right = (net.greedy(source, LENGTH) == target).all(dim=1).numpy()
@@ -152,13 +150,11 @@ def digit_scores(seed: int) -> dict[str, Array]:
     return scores
 
 
-@entry(
-    "vit-convnet",
-    "A ViT needs more digits than a convolutional net to be as good",
-    'ML "Vision Transformer Architecture"',
-)
+@entry("vit-convnet", 'ML "Vision Transformer Architecture"')
 def vit_convnet(seed: int = 0):
-    """Accuracy on 897 held-out digits (8 × 8) of a convolutional network and of a vision transformer with
+    """A ViT needs more digits than a convolutional net to be as good.
+
+    Accuracy on 897 held-out digits (8 × 8) of a convolutional network and of a vision transformer with
     2 × 2 patches, each trained with 150 updates on 50, 200 or 800 digits. That neighbouring pixels belong
     together is built into the first; the second has to learn it. Bars are 95 % intervals of each accuracy.
     """
@@ -171,7 +167,7 @@ def vit_convnet(seed: int = 0):
     ax.set_xticks([], minor=True)
     ax.set_xticklabels([str(n) for n in SIZES])
     ax.axhline(1, color=GREY, lw=0.6)
-    ax.legend(frameon=False, loc="lower right")
+    ax.legend(fontsize=10, loc="lower right")
     gap = scores["ConvNet"] - scores["ViT"]
     show(gap[0] > 0.05, "with 50 digits the ConvNet is ahead by more than 5 points")
     show(gap[-1] < gap[0] / 2, "with 800 digits less than half of its lead is left")
@@ -182,13 +178,11 @@ def vit_convnet(seed: int = 0):
 # --- attention as a convolution ---------------------------------------------------------------------------------------
 
 
-@entry(
-    "attention-convolution",
-    "Nine heads that look at the nine neighbours are a 3 × 3 convolution",
-    'ML "Vision Transformer Architecture"',
-)
+@entry("attention-convolution", 'ML "Vision Transformer Architecture"')
 def attention_convolution():
-    """A filter for edges, written as the weights of an attention layer with nine heads: head Δ looks at the pixel
+    """Nine heads that look at the nine neighbours are a 3 × 3 convolution.
+
+    A filter for edges, written as the weights of an attention layer with nine heads: head Δ looks at the pixel
     p + Δ. Left to right: a digit; what the layer makes of it at sharpness α = 1 and 40; and its largest error against the
     convolution, by the sharpness of the softmax, below the bound 2ε max|x| Σ|K| with ε ≈ 4e^(−α) until rounding takes over.
     """
@@ -215,13 +209,13 @@ def attention_convolution():
         limit = float(image.abs().max())
         ax.imshow(image[0, 0].numpy(), cmap="RdBu_r", vmin=-limit, vmax=limit)
         ax.set_axis_off()
-        ax.set_title(title, fontsize=10)
+        ax.set_title(title)
     floor = np.maximum(errors, rounding)
     axes[3].semilogy(sharpness, floor, color=BLUE, marker="o", ms=3, label="largest error")
     axes[3].semilogy(sharpness, bounds, color=ORANGE, ls="--", label="bound 2ε max|x| Σ|K|")
     axes[3].axhline(rounding, color=GREY, lw=0.8, ls=":", label="rounding")
     axes[3].set(xlabel="sharpness α", ylabel="|attention − convolution|", ylim=(1e-16, 30))
-    axes[3].legend(frameon=False, fontsize=8, loc="upper right")
+    axes[3].legend(loc="upper right")
     show((errors <= bounds + rounding).all(), "the error stays below the bound")
     show(errors[-1] <= rounding, "at α = 40 nothing but rounding is left")
     show(errors[0] > 0.5, "at α = 1 the heads are blurred and the edges with them")

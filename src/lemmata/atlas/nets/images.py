@@ -70,13 +70,11 @@ def _smoothness(filters: Array) -> float:
     return float(agree / sum((a**2 + b**2).sum() / 2 for a, b in pairs))
 
 
-@entry(
-    "learned-filters",
-    "Trained filters are smoother than the noise they began as",
-    "CIL 4.4.2; ML Learned Convolutional Filters",
-)
+@entry("learned-filters", "CIL 4.4.2; ML Learned Convolutional Filters")
 def learned_filters(seed: int = 0):
-    """The 16 filters of 5 × 5 pixels in the first layer of a ConvNet, before and after training on 1,400 digits; red weights
+    """Trained filters are smoother than the noise they began as.
+
+    The 16 filters of 5 × 5 pixels in the first layer of a ConvNet, before and after training on 1,400 digits; red weights
     answer to ink, blue ones to its absence. Right, what the first five trained filters make of a digit. Smoothness is the
     correlation of neighbouring weights, 0 for noise.
     """
@@ -100,7 +98,7 @@ def learned_filters(seed: int = 0):
     drawing, axes = figure(1, 3, size=(3.3, 3.6), width_ratios=(1, 1, 0.9))
     for ax, filters, value, name in zip(axes, kernels, smooth, ("before", "after"), strict=False):
         image_grid(ax, filters, columns=4, signed=True)
-        ax.set_title(f"{name} training: smoothness {value:.2f}", fontsize=10)
+        ax.set_title(f"{name} training: smoothness {value:.2f}")
     digit = test[0][0, 0]
     answers = [correlate(h, digit, padding=2) for h in kernels[1][:5]]
     shown = np.stack([digit / digit.max(), *(z / np.abs(z).max() for z in answers)])
@@ -112,22 +110,18 @@ def learned_filters(seed: int = 0):
         gap=2,
         names=["a digit", *(f"filter {i}" for i in range(1, 6))],
     )
-    axes[2].set_title("what filters make of it", fontsize=10, pad=14)
-    show(
-        abs(smooth[0]) < 0.15 < smooth[1] - smooth[0],
-        "trained filters are smooth, new ones are noise",
-    )
+    axes[2].set_title("what filters make of it", pad=14)
+    seen = abs(smooth[0]) < 0.15 < smooth[1] - smooth[0]
+    show(seen, "trained filters are smooth, new ones are noise")
     show(right > 0.95, "the network that has them reads over 95 % of new digits")
     return drawing
 
 
-@entry(
-    "receptive-fields",
-    "An output sees what the formula says, and mostly the middle of it",
-    "CIL 4.4.2; ML Convolutional Networks",
-)
+@entry("receptive-fields", "CIL 4.4.2; ML Convolutional Networks")
 def receptive_fields(seed: int = 0):
-    """The dependence of an output of a new network on each pixel, the mean size of gradients over channels, inputs and weights,
+    """An output sees what the formula says, and mostly the middle of it.
+
+    The dependence of an output of a new network on each pixel, the mean size of gradients over channels, inputs and weights,
     after 2, 4 and 6 convolutions of 3 × 3 with max-pooling after every second. The frame is the formula r = 1 + Σ (k − 1) Π s;
     the dashed one holds half of the dependence.
     """
@@ -167,10 +161,8 @@ def receptive_fields(seed: int = 0):
         ax.set_title(title, fontsize=9)
         ax.set_axis_off()
     show(all(sizes), "the pixels with a gradient end where the formula says")
-    show(
-        (np.diff(halves) < 0).all(),
-        "the deeper, the smaller the part that holds half of the dependence",
-    )
+    seen = (np.diff(halves) < 0).all()
+    show(seen, "the deeper, the smaller the part that holds half of the dependence")
     show(halves[-1] < 1 / 3, "less than a third of the deepest field holds half of it")
     return drawing
 
@@ -198,9 +190,11 @@ def _half_width(heat: Array, first: int, size: int) -> int:
     return size
 
 
-@entry("linear-probes", "With depth, classes become linear", "CIL 4.1, Fig. 4.1")
+@entry("linear-probes", "CIL 4.1, Fig. 4.1")
 def linear_probes(seed: int = 0):
-    """Accuracy of a linear classifier of 200 digits on 697 others, from the pixels and from the output of each layer of a
+    """With depth, classes become linear.
+
+    Accuracy of a linear classifier of 200 digits on 697 others, from the pixels and from the output of each layer of a
     ConvNet: one that was trained on 900 digits of its own, and one with new weights. Means of three networks; the bars reach
     from the worst to the best.
     """
@@ -243,7 +237,7 @@ def linear_probes(seed: int = 0):
         )  # fmt: skip
     ax.set_xticks(range(len(names)), names)
     ax.set(ylabel="accuracy of a linear probe", xlabel="what it looks at")
-    ax.legend(frameon=False, loc="lower left")
+    ax.legend(fontsize=10, loc="lower left")
     new, trained = found.mean(axis=1)
     show(trained[-1] > trained[0] + 0.03, "the last layer is read better than the pixels")
     show((np.diff(trained) > -0.01).all(), "no trained layer is read worse than the one before it")
@@ -254,13 +248,11 @@ def linear_probes(seed: int = 0):
 # --- what makes them trainable ----------------------------------------------------------------------------------------
 
 
-@entry(
-    "skip-connections",
-    "Plain nets get worse with depth, residual ones do not",
-    "CIL Fig. 4.7, 4.8; ML Residual Networks",
-)
+@entry("skip-connections", "CIL Fig. 4.7, 4.8; ML Residual Networks")
 def skip_connections(seed: int = 0):
-    """The training loss of nets of 3, 11 and 31 convolutions, epoch by epoch on 500 digits, without skip connections and with
+    """Plain nets get worse with depth, residual ones do not.
+
+    The training loss of nets of 3, 11 and 31 convolutions, epoch by epoch on 500 digits, without skip connections and with
     them, everything else being equal. More layers could copy their input and lose nothing: plain ones do not find that.
     """
     from lemmata.nets.images.resnet import ResNet
@@ -282,29 +274,24 @@ def skip_connections(seed: int = 0):
             last[int(skip), i] = losses[-1]
             label = f"{2 * depth + 1} convolutions: {losses[-1]:.2f}"
             ax.semilogy(range(1, 7), losses, color=colour, marker=mark, label=label)
-        ax.set(xlabel="epoch", title=title)
-        ax.legend(frameon=False, fontsize=9, loc="lower left")
+        ax.set_xlabel("epoch")
+        ax.set_title(title, fontsize=12)
+        ax.legend(fontsize=9, loc="lower left")
     axes[0].set_ylabel("training loss")
     plain, residual = last
     show((np.diff(plain) > 0).all(), "of plain nets, the deeper has the larger loss")
-    show(
-        residual[-1] < 1.5 * residual[0],
-        "the deepest residual net does about as well as the shallowest",
-    )
-    show(
-        residual[-1] < plain[-1] / 3,
-        "of the deepest nets the residual one has less than a third of the loss",
-    )
+    seen = residual[-1] < 1.5 * residual[0]
+    show(seen, "the deepest residual net does about as well as the shallowest")
+    seen = residual[-1] < plain[-1] / 3
+    show(seen, "of the deepest nets the residual one has less than a third of the loss")
     return drawing
 
 
-@entry(
-    "batch-norm-rates",
-    "Batch normalisation allows larger learning rates",
-    "ML Batch Normalization",
-)
+@entry("batch-norm-rates", "ML Batch Normalization")
 def batch_norm_rates(seed: int = 0):
-    """The training loss of a ConvNet of six convolutions after six epochs on 500 digits, by a momentum method with a constant
+    """Batch normalisation allows larger learning rates.
+
+    The training loss of a ConvNet of six convolutions after six epochs on 500 digits, by a momentum method with a constant
     learning rate, without batch normalisation and with it. The dotted line is the loss of guessing; dots below half of it count
     as trained.
     """
@@ -329,23 +316,19 @@ def batch_norm_rates(seed: int = 0):
     ax.axhline(guess, color="black", lw=1, ls=":")
     ax.text(rates[0], 1.05 * guess, "guessing", va="bottom", fontsize=9)
     ax.set(xlabel="learning rate", ylabel="training loss of the last epoch", ylim=(0.03, 4))
-    ax.set_title("trained with and without batch normalisation", fontsize=10)
-    ax.legend(frameon=False, loc="lower left")
+    ax.set_title("trained with and without batch normalisation")
+    ax.legend(fontsize=10, loc="lower left")
     show(largest[True] >= 3 * largest[False] > 0, "with it, rates three times as large still train")
-    show(
-        least[True] < least[False] / 2,
-        "at the best rate of each, it has less than half of the loss",
-    )
+    seen = least[True] < least[False] / 2
+    show(seen, "at the best rate of each, it has less than half of the loss")
     return drawing
 
 
-@entry(
-    "small-data",
-    "With little data, augmentation helps more than dropout or weight decay",
-    "ML Data Augmentation, Weight Decay, Dropout",
-)
+@entry("small-data", "ML Data Augmentation, Weight Decay, Dropout")
 def small_data(seed: int = 0):
-    """Errors on 1,000 other digits of a perceptron with 128 hidden units that was trained on 100 of them: with nothing, one of
+    """With little data, augmentation helps more than dropout or weight decay.
+
+    Errors on 1,000 other digits of a perceptron with 128 hidden units that was trained on 100 of them: with nothing, one of
     three remedies, and all three. Each dot is one draw of the training set; the bars are means. Weight decay: λ = 0.5.
     Dropout: half of the units. Augmentation: turns by up to 10°, and shifts by one pixel of half of the digits.
     All three together are too much for 60 epochs.

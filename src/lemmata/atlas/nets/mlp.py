@@ -39,9 +39,11 @@ def _roughness(weights: Array) -> Array:
     return (steps**2).mean(axis=1) / spread
 
 
-@entry("hidden-units", "Hidden units of a digit reader look for strokes", "CIL 4.1.1, Fig. 4.1")
+@entry("hidden-units", "CIL 4.1.1, Fig. 4.1")
 def hidden_units(seed: int = 0):
-    """The weights of 24 hidden units of a perceptron on the digits, before training and after: red pixels excite a unit, blue
+    """Hidden units of a digit reader look for strokes.
+
+    The weights of 24 hidden units of a perceptron on the digits, before training and after: red pixels excite a unit, blue
     ones hold it back. Training turns noise into strokes and gaps, each of which some digits have and others have not.
     """
     X, y = _digits()
@@ -54,7 +56,7 @@ def hidden_units(seed: int = 0):
     drawing.get_layout_engine().set(wspace=0.08)
     for ax, weights, name in zip(axes, (before, after), ("at the start", "trained"), strict=True):
         image_grid(ax, weights.T.reshape(-1, 8, 8), columns=6, signed=True)
-        ax.set_title(f"{name}: roughness {_roughness(weights).mean():.2f}", fontsize=10)
+        ax.set_title(f"{name}: roughness {_roughness(weights).mean():.2f}")
     h = np.tanh(X @ after + model.intercepts_[0])
     means = np.stack([h[y == digit].mean(axis=0) for digit in range(10)])
     explained = means.var(axis=0) / h.var(axis=0)
@@ -70,9 +72,11 @@ def hidden_units(seed: int = 0):
 # --- dropout (ML "Dropout"; issue of the mean and the variance) --------------------------------------------------------
 
 
-@entry("dropout-variance", "Dropout keeps the mean of an output and makes it vary", "ML Dropout")
+@entry("dropout-variance", "ML Dropout")
 def dropout_variance(seed: int = 0):
-    """The output of a perceptron with 100 hidden units at one row, over 2,000 draws of the units left out. Dots: mean and
+    """Dropout keeps the mean of an output and makes it vary.
+
+    The output of a perceptron with 100 hidden units at one row, over 2,000 draws of the units left out. Dots: mean and
     deviation measured; lines: what Bernoulli's law says, a mean that stays and a variance of p/(1 − p) Σ (h w)².
     """
     rng = np.random.default_rng(seed)
@@ -100,7 +104,7 @@ def dropout_variance(seed: int = 0):
     axes[1].plot(rates, deviations, "o", color=ORANGE, label="deviation of the draws")
     axes[1].set(xlabel="p, the share of units left out", ylabel="deviation of the output")
     for ax in axes:
-        ax.legend(frameon=False, fontsize=8)
+        ax.legend()
     true = np.sqrt(rates / (1 - rates) * (terms**2).sum())
     show((np.abs(means - whole) < 4 * true / np.sqrt(draws)).all(), "the mean is that of the whole network")  # fmt: skip
     close = np.abs(deviations / true - 1) < 4 / np.sqrt(2 * draws) + 0.02
@@ -137,13 +141,11 @@ def _test_scores(way: dict[str, Any], wrong: float, seed: int, repeats: int = 3)
     return scores
 
 
-@entry(
-    "few-labels",
-    "Weight decay and dropout pay where labels are wrong",
-    "CIL 4.3, ML Regularization",
-)
+@entry("few-labels", "CIL 4.3, ML Regularization")
 def few_labels(seed: int = 0):
-    """Accuracy on 1,597 unseen digits of perceptrons trained on 200, with all labels right and with a fifth of them wrong; dots
+    """Weight decay and dropout pay where labels are wrong.
+
+    Accuracy on 1,597 unseen digits of perceptrons trained on 200, with all labels right and with a fifth of them wrong; dots
     are draws of the training set, bars their means. No augmentation anywhere. Clean and few, the digits are memorised
     without harm; wrong labels that are memorised are repeated, unless weights are small or units may not rely on each other.
     """
@@ -158,13 +160,9 @@ def few_labels(seed: int = 0):
         at = np.arange(len(WAYS)) + shift
         ax.bar(at, np.mean(found[wrong], axis=1), 0.36, color=colour, alpha=0.6, label=name)
         ax.plot(np.repeat(at, 3), np.ravel(found[wrong]), "o", color=colour, ms=3)
-    ax.set(
-        xticks=range(len(WAYS)),
-        xticklabels=list(WAYS),
-        ylim=(0, 1.12),
-        ylabel="accuracy, unseen digits",
-    )
-    ax.legend(frameon=False, fontsize=8, loc="upper center", ncols=2)
+    ax.set(xticks=range(len(WAYS)), xticklabels=list(WAYS), ylim=(0, 1.12))
+    ax.set(ylabel="accuracy, unseen digits")
+    ax.legend(loc="upper center", ncols=2)
     right, astray = (np.mean(found[wrong], axis=1) for wrong in (0.0, 0.2))
     show(right[0] > 0.88, "200 right labels make a fair reader, by heart or not")
     show((np.abs(right - right[0]) < 0.04).all(), "with right labels none of them matters much")

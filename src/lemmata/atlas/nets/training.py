@@ -49,13 +49,11 @@ def runs(seed: int = 0) -> dict[str, Any]:
     return found
 
 
-@entry(
-    "schedules",
-    "A rate that falls, or a mean of weights, settles what batches shake",
-    'CIL 4.3; ML "Optimization"',
-)
+@entry("schedules", 'CIL 4.3; ML "Optimization"')
 def schedules(seed: int = 0):
-    """The same perceptron on 800 digits, from the same weights, with batches of 16 in the same order. At a constant
+    """A rate that falls, or a mean of weights, settles what batches shake.
+
+    The same perceptron on 800 digits, from the same weights, with batches of 16 in the same order. At a constant
     rate the loss on other digits keeps trembling: each batch pulls elsewhere, and the steps stay long. Steps that
     shorten end the trembling; so does a running mean of the weights, at the same long steps. Left: the rate of the last
     update of each epoch."""
@@ -71,7 +69,7 @@ def schedules(seed: int = 0):
         late[name] = np.diff(losses[-6:]).std()
     left.set(xlabel="epoch", ylabel="learning rate")
     right.set(xlabel="epoch", ylabel="loss on other digits", yscale="log")
-    right.legend(frameon=False, fontsize=8)
+    right.legend()
     shaken = late["constant"]
     for name in list(RUNS)[1:]:
         show(

@@ -45,16 +45,14 @@ def _draw_parts(ax: Any, along: list[int], parts: list[Any], label: str) -> None
         label="measured error",
     )
     ax.set(xlabel=label, ylabel="mean square error", ylim=(0, 0.6))
-    ax.legend(frameon=False, fontsize=8, loc="upper center")
+    ax.legend(loc="upper center")
 
 
-@entry(
-    "bias-variance",
-    "Complexity trades bias for variance, by degree and by k",
-    "ML Bias-Variance Decomposition, Bias-variance tradeoff in k-NN",
-)
+@entry("bias-variance", "ML Bias-Variance Decomposition, Bias-variance tradeoff in k-NN")
 def split_error(seed: int = 0):
-    """The error of regressions on 30 noisy rows of a sine, split into noise, bias² and variance over 60 training sets: left
+    """Complexity trades bias for variance, by degree and by k.
+
+    The error of regressions on 30 noisy rows of a sine, split into noise, bias² and variance over 60 training sets: left
     polynomials of growing degree, right the k nearest neighbours. Dots are the error measured on targets of its own.
     """
     law = RegressionLaw(_wave, noise=0.3)
@@ -78,35 +76,23 @@ def split_error(seed: int = 0):
         for part in parts:
             total = part.noise + part.bias2 + part.variance
             if total < 1:
-                show(
-                    abs(total / part.risk - 1) < 0.1,
-                    "noise, bias² and variance add up to the error measured",
-                )
-    show(
-        polynomials[1].bias2 > 5 * polynomials[3].bias2,
-        "a line misses most of the sine, a cubic little",
-    )
+                seen = abs(total / part.risk - 1) < 0.1
+                show(seen, "noise, bias² and variance add up to the error measured")
+    seen = polynomials[1].bias2 > 5 * polynomials[3].bias2
+    show(seen, "a line misses most of the sine, a cubic little")
     show(polynomials[7].variance > 3 * polynomials[3].variance, "variance grows with the degree")
     variances = [part.variance for part in neighbours]
     local = sizes.index(10)
-    show(
-        (np.diff(variances[: local + 1]) < 0).all(),
-        "variance falls with k, while a third of the rows are neighbours",
-    )
-    show(
-        abs(variances[0] / law.noise**2 - 1) < 0.4,
-        "a single neighbour has about the variance of the noise",
-    )
-    show(
-        neighbours[-1].bias2 > 20 * max(neighbours[2].bias2, 1e-3),
-        "at k = n bias is all that is left: a constant",
-    )
+    seen = (np.diff(variances[: local + 1]) < 0).all()
+    show(seen, "variance falls with k, while a third of the rows are neighbours")
+    seen = abs(variances[0] / law.noise**2 - 1) < 0.4
+    show(seen, "a single neighbour has about the variance of the noise")
+    seen = neighbours[-1].bias2 > 20 * max(neighbours[2].bias2, 1e-3)
+    show(seen, "at k = n bias is all that is left: a constant")
     for along, parts in ((degrees, polynomials), (sizes, neighbours)):
         best = along[int(np.argmin([part.risk for part in parts]))]
-        show(
-            along[0] < best < along[-1],
-            "the least error lies between the simplest and the most complex",
-        )
+        seen = along[0] < best < along[-1]
+        show(seen, "the least error lies between the simplest and the most complex")
     return drawing
 
 
@@ -120,13 +106,11 @@ def _label_once(axes: Any) -> tuple[list, list]:
     return list(pairs.values()), list(pairs)
 
 
-@entry(
-    "double-descent",
-    "Beyond as many features as rows the error falls again",
-    "ML Double descent curve",
-)
+@entry("double-descent", "ML Double descent curve")
 def double_descent(seed: int = 0):
-    """Random ReLU features of 15 inputs, least squares with the least norm, 100 rows with noise, medians of 20 draws. At as
+    """Beyond as many features as rows the error falls again.
+
+    Random ReLU features of 15 inputs, least squares with the least norm, 100 rows with noise, medians of 20 draws. At as
     many features as rows the fit just reaches every target and its weights are huge; with more, the least norm shrinks.
     """
     rng = np.random.default_rng(seed)
@@ -166,9 +150,7 @@ def double_descent(seed: int = 0):
         ax.set(xscale="log", yscale="log", xlabel="features")
     axes[0].set(ylabel="mean square error", ylim=(1e-3, None))
     axes[1].set(ylabel="length of the weights")
-    drawing.legend(
-        *_label_once(axes), frameon=False, fontsize=8, loc="outside upper center", ncols=4
-    )
+    drawing.legend(*_label_once(axes), loc="outside upper center", ncols=4)
     peak = int(np.argmax(middle))
     few = middle[counts < n / 2].min()
     show(0.85 * n <= counts[peak] <= 1.15 * n, "the error peaks where features are as many as rows")
@@ -184,13 +166,11 @@ def double_descent(seed: int = 0):
 # --- dimension (ML Curse of dimensionality) ---------------------------------------------------------------------------
 
 
-@entry(
-    "curse-of-dimensionality",
-    "In many dimensions a neighbourhood is almost everything",
-    "ML Curse of dimensionality",
-)
+@entry("curse-of-dimensionality", "ML Curse of dimensionality")
 def curse(seed: int = 0):
-    """Left: the side of a box that holds a share of a cube. Middle: the side of a box around the centre that holds one of
+    """In many dimensions a neighbourhood is almost everything.
+
+    Left: the side of a box that holds a share of a cube. Middle: the side of a box around the centre that holds one of
     N = 500 points with probability ½, (1 − 2^(−1/N))^(1/d), measured, and as the notes print it (1/d for 1/N). Right: the
     nearest of 500 Gaussian points against any of them.
     """
@@ -200,10 +180,8 @@ def curse(seed: int = 0):
     for share, colour in ((0.1, GREEN), (0.01, BLUE), (0.001, PURPLE)):
         axes[0].plot(d, share ** (1 / d), color=colour, label=f"{100 * share:g} % of the volume")
     axes[0].plot(10, 0.01**0.1, color="black", marker="o", ls="", label="d = 10: side 0.63")
-    show(
-        round(0.01 ** (1 / 10), 2) == 0.63,
-        "1 % of a cube in ten dimensions takes 0.63 of each side",
-    )
+    seen = round(0.01 ** (1 / 10), 2) == 0.63
+    show(seen, "1 % of a cube in ten dimensions takes 0.63 of each side")
     show(0.01 ** (1 / 100) > 0.95, "and 0.95 in a hundred")
     sides = (1 - 2 ** (-1 / N)) ** (1 / d)
     axes[1].plot(d, sides, color=BLUE, label="(1 − 2^(−1/N))^(1/d)")
@@ -222,14 +200,10 @@ def curse(seed: int = 0):
         ]
         measured.append(np.median(nearest))
     axes[1].plot(some, measured, color="black", marker="o", ms=4, ls="", label=f"measured, N = {N}")
-    show(
-        np.allclose(measured, sides[np.array(some) - 1], rtol=0.12),
-        "half of the draws have a point in that box",
-    )
-    show(
-        round(float(sides[9]), 2) == 0.52,
-        "with 500 points in ten dimensions that is 0.52 of each side",
-    )
+    seen = np.allclose(measured, sides[np.array(some) - 1], rtol=0.12)
+    show(seen, "half of the draws have a point in that box")
+    seen = round(float(sides[9]), 2) == 0.52
+    show(seen, "with 500 points in ten dimensions that is 0.52 of each side")
     show(abs(measured[3] - (1 - 2**-0.1) ** 0.1) > 0.15, "which the formula as printed misses")
     ratios = []
     for m in some:
@@ -240,12 +214,10 @@ def curse(seed: int = 0):
         )
     axes[2].plot(some, ratios, color=BLUE, marker="o", ms=4)
     axes[2].axhline(0.75, color=GREY, lw=1, ls=":", label="limit of the claim")
-    show(
-        (np.diff(ratios) > 0).all() and ratios[-1] > 0.7,
-        "the nearest point comes to be as far as any other",
-    )
+    seen = (np.diff(ratios) > 0).all() and ratios[-1] > 0.7
+    show(seen, "the nearest point comes to be as far as any other")
     labels = ("side of the box", "side with a point, half of the time", "nearest / any distance")
     for ax, label in zip(axes, labels, strict=True):
         ax.set(xscale="log", xlabel="dimension d", ylabel=label, ylim=(0, 1.05))
-        ax.legend(frameon=False, fontsize=8, loc="lower right")
+        ax.legend(loc="lower right")
     return drawing

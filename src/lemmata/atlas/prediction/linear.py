@@ -17,11 +17,11 @@ Array = np.ndarray
 # --- losses (ML Huber loss, Tukey's bisquare, Comparison of logistic and linear regression) ---------------------------
 
 
-@entry(
-    "robust-losses", "Losses that do not square what is wrong", "ML Huber loss, Tukey's bisquare"
-)
+@entry("robust-losses", "ML Huber loss, Tukey's bisquare")
 def robust_losses(seed: int = 0):
-    """Left: what an error costs. Right: a line through 60 points, 12 of which are outliers on one side; the square is drawn
+    """Losses that do not square what is wrong.
+
+    Left: what an error costs. Right: a line through 60 points, 12 of which are outliers on one side; the square is drawn
     to them, the absolute and Huber's loss less, Tukey's not at all.
     """
     rng = np.random.default_rng(seed)
@@ -53,34 +53,27 @@ def robust_losses(seed: int = 0):
         model.fit(X, y)
         slopes[name] = float(np.ravel(model.coef_)[0])
         axes[0].plot(errors, shapes[name], color=colour, ls=style, label=name)
-        axes[1].plot(
-            grid,
-            model.predict(grid[:, None]),
-            color=colour,
-            ls=style,
-            label=f"{name}: slope {slopes[name]:.2f}",
-        )
+        label = f"{name}: slope {slopes[name]:.2f}"
+        axes[1].plot(grid, model.predict(grid[:, None]), color=colour, ls=style, label=label)
     axes[0].set(ylim=(0, 8), xlabel="error y − f(x)", ylabel="loss")
     axes[1].set(xlabel="x", ylabel="y")
     for ax in axes:
-        ax.legend(frameon=False, fontsize=8)
+        ax.legend()
     show(abs(slopes["tukey"] - 0.5) < 0.05, "Tukey's loss finds the line of the good points")
     show(slopes["squared"] < 0.2, "the square turns the line towards the outliers")
     away = {name: abs(slope - 0.5) for name, slope in slopes.items()}
-    show(
-        away["tukey"] <= min(away["absolute"], away["huber"]) <= away["squared"],
-        "the others lie between",
-    )
+    seen = away["tukey"] <= min(away["absolute"], away["huber"]) <= away["squared"]
+    show(seen, "the others lie between")
     return drawing
 
 
 @entry(
-    "extreme-points",
-    "Least squares pays for points that are right by far; the logistic loss does not",
-    "ML Comparison of logistic and linear regression for data with extreme values",
+    "extreme-points", "ML Comparison of logistic and linear regression for data with extreme values"
 )
 def extreme_points(seed: int = 0):
-    """Two classes and the lines where least squares on ±1 and logistic regression are undecided. Right: twenty points more of
+    """Least squares pays for points that are right by far; the logistic loss does not.
+
+    Two classes and the lines where least squares on ±1 and logistic regression are undecided. Right: twenty points more of
     one class, far on their own side, where their label is in no doubt.
     """
     rng = np.random.default_rng(seed)
@@ -105,44 +98,29 @@ def extreme_points(seed: int = 0):
         ):
             wrong = np.mean(np.sign(X @ w + b) != y)
             crossings[name, more] = float(-b / w[0]), wrong
-            ax.plot(
-                -(b + w[1] * height) / w[0],
-                height,
-                color=colour,
-                ls=style,
-                label=f"{name}: {100 * wrong:.0f} % wrong",
-            )
+            label = f"{name}: {100 * wrong:.0f} % wrong"
+            ax.plot(-(b + w[1] * height) / w[0], height, color=colour, ls=style, label=label)
         ax.set(xlim=(-4, 17), ylim=(-3, 3), xlabel="x₁", ylabel="x₂")
-        ax.legend(frameon=False, fontsize=8, title="of the 120 points near 0", title_fontsize=8)
-    show(
-        abs(crossings["least squares", False][0] - crossings["logistic", False][0]) < 0.3,
-        "without them both lines agree",
-    )
-    show(
-        crossings["least squares", True][0] > crossings["least squares", False][0] + 0.4,
-        "the extreme points pull the line of least squares to their side",
-    )
-    show(
-        abs(crossings["logistic", True][0] - crossings["logistic", False][0]) < 0.1,
-        "the logistic line stays where it was",
-    )
-    show(
-        crossings["least squares", True][1] > 2 * crossings["logistic", True][1],
-        "and makes fewer than half of the mistakes",
-    )
+        ax.legend(title="of the 120 points near 0", title_fontsize=8)
+    seen = abs(crossings["least squares", False][0] - crossings["logistic", False][0]) < 0.3
+    show(seen, "without them both lines agree")
+    seen = crossings["least squares", True][0] > crossings["least squares", False][0] + 0.4
+    show(seen, "the extreme points pull the line of least squares to their side")
+    seen = abs(crossings["logistic", True][0] - crossings["logistic", False][0]) < 0.1
+    show(seen, "the logistic line stays where it was")
+    seen = crossings["least squares", True][1] > 2 * crossings["logistic", True][1]
+    show(seen, "and makes fewer than half of the mistakes")
     return drawing
 
 
 # --- penalties (ML Geometric Interpretation) --------------------------------------------------------------------------
 
 
-@entry(
-    "lasso-ridge",
-    "Corners make zeros: the balls of lasso and ridge",
-    "ML Regularization, Geometric Interpretation",
-)
+@entry("lasso-ridge", "ML Regularization, Geometric Interpretation")
 def balls(seed: int = 0):
-    """The squared error of two weights, level by level, and the least of it within an ℓ1 and an ℓ2 ball: the levels touch the
+    """Corners make zeros: the balls of lasso and ridge.
+
+    The squared error of two weights, level by level, and the least of it within an ℓ1 and an ℓ2 ball: the levels touch the
     diamond at a corner, where one weight is 0, and the circle somewhere. Right: both weights as the penalty grows.
     """
     rng = np.random.default_rng(seed)
@@ -178,16 +156,14 @@ def balls(seed: int = 0):
         else:
             inside = np.linalg.norm(w) * np.stack([np.cos(angle), np.sin(angle)], axis=1)
             ax.fill(*inside.T, color=SKY, alpha=0.5)
-        show(
-            (loss(inside) >= loss(w) * (1 - 1e-6)).all(),
-            f"no point of the ball's edge is better than the {name}'s",
-        )
+        seen = (loss(inside) >= loss(w) * (1 - 1e-6)).all()
+        show(seen, f"no point of the ball's edge is better than the {name}'s")
         ax.plot(*best, color="black", marker="+", ms=9, ls="", label="least squares")
         ax.plot(*w, color=RED, marker="o", ms=6, ls="", label=f"{name}: ({w[0]:.2f}, {w[1]:.2f})")
         ax.axhline(0, color="black", lw=0.5)
         ax.axvline(0, color="black", lw=0.5)
         ax.set(aspect="equal", xlabel="w₁", ylabel="w₂", xlim=(-1.2, 2.3), ylim=(-1.2, 2.3))
-        ax.legend(frameon=False, fontsize=8, loc="upper left")
+        ax.legend(loc="upper left")
     show(lasso[1] == 0 and lasso[0] > 0, "the lasso's second weight is exactly 0")
     show(ridge[1] > 0.05, "the ridge's is small, and not 0")
     strengths = np.geomspace(0.01, 10, 40)
@@ -206,27 +182,23 @@ def balls(seed: int = 0):
             )
         if name == "lasso":
             most = np.abs(X.T @ y).max() / n
-            show(
-                (path[strengths >= most] == 0).all(),
-                "from λ = ‖Xᵀy‖∞/n on the lasso has no weights at all",
-            )
+            seen = (path[strengths >= most] == 0).all()
+            show(seen, "from λ = ‖Xᵀy‖∞/n on the lasso has no weights at all")
         else:
             show((path > 0).all(), "the ridge has both weights at every λ")
     axes[2].set(xscale="log", xlabel="λ", ylabel="weight")
-    axes[2].legend(frameon=False, fontsize=8)
+    axes[2].legend()
     return drawing
 
 
 # --- margins (ML Support Vector Machines) -----------------------------------------------------------------------------
 
 
-@entry(
-    "support-vectors",
-    "The line of a support vector machine rests on few points",
-    "ML Support Vector Machines, Soft SVM",
-)
+@entry("support-vectors", "ML Support Vector Machines, Soft SVM")
 def support_vectors(seed: int = 0):
-    """Left: two classes that a line separates; the line with the widest margin touches the circled points only, and stays if
+    """The line of a support vector machine rests on few points.
+
+    Left: two classes that a line separates; the line with the widest margin touches the circled points only, and stays if
     all others go. Right: classes that overlap; points beyond their margin are circled too, and C says what they cost.
     """
     rng = np.random.default_rng(seed)
@@ -257,19 +229,13 @@ def support_vectors(seed: int = 0):
         for sign, colour in ((-1, ORANGE), (1, BLUE)):
             ax.plot(*X[y == sign].T, color=colour, marker=".", ls="")
         ax.plot(*X[kept].T, color="black", marker="o", mfc="none", ms=10, ls="")
-        ax.set_title(
-            f"{title}: {len(kept)} support vectors, margin {1 / np.linalg.norm(w):.2f}", fontsize=10
-        )
+        ax.set_title(f"{title}: {len(kept)} support vectors, margin {1 / np.linalg.norm(w):.2f}")
         ax.set(xlabel="x₁", ylabel="x₂", xlim=(-5.5, 5.5), ylim=(-3.5, 3.5))
-        show(
-            set(np.flatnonzero(y * f < 1 - 1e-3)) <= set(kept),
-            "every point within its margin is a support vector",
-        )
+        seen = set(np.flatnonzero(y * f < 1 - 1e-3)) <= set(kept)
+        show(seen, "every point within its margin is a support vector")
         again = SVC(kernel="linear", C=C, tol=1e-6).fit(X[kept], y[kept])
-        show(
-            np.allclose(again.coef_[0], w, rtol=1e-2, atol=1e-3),
-            "without the other points the line is the same",
-        )
+        seen = np.allclose(again.coef_[0], w, rtol=1e-2, atol=1e-3)
+        show(seen, "without the other points the line is the same")
         if title == "hard margin":
             show((y * f > 1 - 1e-3).all(), "no point lies within the hard margin")
             show(np.abs(y * f - 1)[kept].max() < 1e-3, "and the support vectors lie on it")

@@ -23,13 +23,11 @@ def bars() -> Array:
     return lines.reshape(2 * SIDE, -1)
 
 
-@entry(
-    "bars",
-    "Topics that are bars come out of noise, one after the other",
-    "CIL 3.2.4; CIL20 4.4.2",
-)
+@entry("bars", "CIL 3.2.4; CIL20 4.4.2")
 def topics_that_are_bars(seed: int = 1):
-    """Each document is 60 dots on 25 pixels: a pixel is a word, a row or a column of them a topic, and documents mix a few.
+    """Topics that are bars come out of noise, one after the other.
+
+    Each document is 60 dots on 25 pixels: a pixel is a word, a row or a column of them a topic, and documents mix a few.
     First line: six documents. Then the ten topics of one chain of Gibbs sampling after 0, 5, 20 and 80 passes, matched with
     the bars.
     """
@@ -67,10 +65,8 @@ def topics_that_are_bars(seed: int = 1):
     axes[0, 0].set_ylabel("texts", rotation=0, ha="right", va="center")
 
     common = {passes: np.minimum(phi[order], truth).sum(axis=1) for passes, phi in looks.items()}
-    show(
-        common[80].min() > 0.9,
-        "after 80 passes every bar is found, to nine tenths of its probability",
-    )
+    seen = common[80].min() > 0.9
+    show(seen, "after 80 passes every bar is found, to nine tenths of its probability")
     show(common[0].max() < 0.5, "at the start none is")
     show(np.mean(losses[-20:]) < np.mean(losses[:5]), "ln p(w, z) has risen")
     return drawing

@@ -24,13 +24,11 @@ def _plant(seed: int, n: int, m: int, k: int, length: int, alpha: float, spread:
     return rng.multinomial(length, rng.dirichlet(prior, n) @ phi), phi, prior
 
 
-@entry(
-    "left-to-right",
-    "Read from left to right, a document is as probable as it is on average, and its logarithm too low",
-    "CIL (3.35)",
-)
+@entry("left-to-right", "CIL (3.35)")
 def filters(seed: int = 0):
-    """Twenty documents of 24 words under three topics, each read by 40 filters: ln of the estimate minus ln of the probability
+    """Read from left to right, a document is as probable as it is on average, and its logarithm too low.
+
+    Twenty documents of 24 words under three topics, each read by 40 filters: ln of the estimate minus ln of the probability
     by enumeration, a dot for each document, and the mean. Below, the mean of estimate over truth: 1, with few particles as with
     many. Guesses for the words to come make the same particles worth many more.
     """
@@ -68,19 +66,17 @@ def filters(seed: int = 0):
     for ax, at in ((top, 0.0), (below, 1.0)):
         ax.axhline(at, color=GREY, lw=1)
     top.set(ylabel="mean of ln p̂ − ln p")
-    top.legend(frameon=False)
+    top.legend(fontsize=10)
     below.set(ylabel="mean of p̂ / p, ± 2 errors", xlabel="particles")
     below.set_xticks(places, [str(R) for R in sizes])
     return drawing
 
 
-@entry(
-    "three-models-of-documents",
-    "No topics, one a document, a mixture, a mixture with a prior: judged on the same new documents",
-    "CIL 3.2.2–3.2.4",
-)
+@entry("three-models-of-documents", "CIL 3.2.2–3.2.4")
 def three_models(seed: int = 0):
-    """Perplexity of the second halves of 100 new documents, the first halves read, after fits to 200 documents of 40 words
+    """No topics, one a document, a mixture, a mixture with a prior: judged on the same new documents.
+
+    Perplexity of the second halves of 100 new documents, the first halves read, after fits to 200 documents of 40 words
     under five planted topics: a unigram, a multinomial mixture (one topic per document), pLSA and LDA with five topics.
     The line is the model that wrote them.
     """

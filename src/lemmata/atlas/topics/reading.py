@@ -22,13 +22,11 @@ Array = np.ndarray
 # --- likelihood and divergence (CIL20 Rem. 4.3) -----------------------------------------------------------------------
 
 
-@entry(
-    "likelihood-divergence",
-    "EM raises the likelihood as it lowers the divergence: the two differ by a constant",
-    "CIL20 Rem. 4.3, CIL 3.2.3",
-)
+@entry("likelihood-divergence", "CIL20 Rem. 4.3, CIL 3.2.3")
 def likelihood_divergence(seed: int = 0):
-    """Left: steps of EM on 200 documents drawn from three topics; the log-likelihood of a token, and minus the mean divergence
+    """EM raises the likelihood as it lowers the divergence: the two differ by a constant.
+
+    Left: steps of EM on 200 documents drawn from three topics; the log-likelihood of a token, and minus the mean divergence
     between the words of a document and the model's, Σ_d s_d KL(N_d/s_d ‖ p_d)/Σ s_d. They differ by the entropy H of words in
     documents, which no model changes. Right: the one against the other, for the steps of EM and for topics drawn at random.
     """
@@ -66,15 +64,14 @@ def likelihood_divergence(seed: int = 0):
     middle = (likelihood[30] - divergence[30]) / 2
     left.text(29, middle, f"{entropy:.3f}", ha="right", va="center", color=GREY, fontsize=9)
     left.set(xlabel="step of EM", ylabel="nats a token")
-    left.legend(frameon=False, fontsize=9, loc="center left", bbox_to_anchor=(0.02, 0.42))
-    left.set_title("likelihood and divergence", fontsize=10)
+    left.legend(fontsize=9, loc="center left", bbox_to_anchor=(0.02, 0.42))
+    left.set_title("likelihood and divergence")
     right.plot(drawn[:, 0], drawn[:, 1], color=GREEN, marker="o", ms=4, ls="", label="drawn topics")
     right.plot(divergence, likelihood, color=BLUE, marker=".", ms=6, lw=1, label="steps of EM")
     ends = np.array([0.0, drawn[:, 0].max()])
     right.plot(ends, -entropy - ends, color=GREY, lw=1, ls="--", label="ℓ/Σs = −H − Σ s KL/Σs")
-    right.set(xlabel="Σ s KL / Σ s", ylabel="ℓ / Σ s")
-    right.set_title("any topics lie on the same line", fontsize=10)
-    right.legend(frameon=False, fontsize=9)
+    right.set(xlabel="Σ s KL / Σ s", ylabel="ℓ / Σ s", title="any topics lie on the same line")
+    right.legend(fontsize=9)
     error = np.abs(np.concatenate([apart, -drawn.sum(axis=1)]) - entropy).max()
     show(error < 1e-12, "log-likelihood plus divergence is minus the entropy, for any topics")
     show((np.diff(likelihood) > -1e-12).all(), "the likelihood never falls")
@@ -92,13 +89,11 @@ def purity(topics: Array, labels: Array, k: int) -> tuple[float, Array]:
     return float(table.max(axis=1).sum() / len(labels)), table
 
 
-@entry(
-    "docstring-topics",
-    "Topics of docstrings know their package, which they were not given",
-    "CIL 3.2.2, Table 3.1",
-)
+@entry("docstring-topics", "CIL 3.2.2, Table 3.1")
 def docstring_topics(seed: int = 0):
-    """Eight topics of 1,500 docstrings of numpy, scipy, scikit-learn and the standard library as they are installed here,
+    """Topics of docstrings know their package, which they were not given.
+
+    Eight topics of 1,500 docstrings of numpy, scipy, scikit-learn and the standard library as they are installed here,
     found by pLSA from counts of words alone. Bars: the packages of the documents of which a topic is the largest; beside them
     its likeliest words. Purity: the share of documents in the most frequent package of their topic.
     """
@@ -134,15 +129,10 @@ def docstring_topics(seed: int = 0):
     ax.set_yticks(np.arange(k), [f"topic {topic}" for topic in order], fontsize=8)
     ax.set(xlabel="documents of which it is the largest topic", xlim=(0, 1.75 * left.max()))
     ax.invert_yaxis()
-    ax.legend(frameon=False, fontsize=8, loc="lower right")
-    ax.set_title(
-        f"purity {pure:.2f} (labels shuffled: {shuffled:.2f}); packages as installed here",
-        fontsize=10,
-    )
-    show(
-        pure > shuffled + 0.25,
-        "topics are purer than shuffled labels, by a quarter of the documents",
-    )
+    ax.legend(loc="lower right")
+    ax.set_title(f"purity {pure:.2f} (labels shuffled: {shuffled:.2f}); packages as installed here")
+    seen = pure > shuffled + 0.25
+    show(seen, "topics are purer than shuffled labels, by a quarter of the documents")
     show(pure > 0.65, "two documents of three are in the most frequent package of their topic")
     return drawing
 
@@ -189,13 +179,11 @@ def _likes(seed: int) -> tuple[Any, list[str], Array, list[str], str]:
     )
 
 
-@entry(
-    "film-topics",
-    "Topics of people who watch films prefer genres, which they were not given",
-    "CIL 3.2, CIL20 4",
-)
+@entry("film-topics", "CIL 3.2, CIL20 4")
 def film_topics(seed: int = 0):
-    """pLSA where a document is a person and its words are the films they liked. Each row is a topic with its likeliest films;
+    """Topics of people who watch films prefer genres, which they were not given.
+
+    pLSA where a document is a person and its words are the films they liked. Each row is a topic with its likeliest films;
     colours say how much more often its films are of a genre than all films that were liked (1: as often). The
     model knows nothing about genres.
     """
@@ -229,7 +217,7 @@ def film_topics(seed: int = 0):
     bar = drawing.colorbar(picture, ax=ax, ticks=[-2, -1, 0, 1, 2])
     bar.ax.set_yticklabels(["¼", "½", "1", "2", "4"])
     bar.set_label("times as often", fontsize=8)
-    ax.set_title(f"genres of {k} topics: {source}", fontsize=10)
+    ax.set_title(f"genres of {k} topics: {source}")
     show(lift.std() > 1.5 * max(chance), "topics differ in genres more than by chance")
     show((lift.max(axis=1) > 1.2).all(), "every topic prefers some genre by a fifth")
     return drawing
