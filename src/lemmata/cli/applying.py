@@ -9,17 +9,12 @@ from typing import Annotated, Any
 import typer
 
 from lemmata.cli.shell import (
-    ArrayName,
     AsJson,
     DataFile,
-    Decimal,
-    Drop,
-    Header,
     ModelFile,
     SafeCsv,
-    Target,
-    app,
     check_writable,
+    command,
     print_json,
 )
 from lemmata.cli.tables import TableOptions, column_names, completes, without_names
@@ -30,16 +25,13 @@ Out = Annotated[
 ]
 
 
-@app.command()
+@command
 def transform(
     file: ModelFile,
     data: DataFile,
     out: Out = Path("-"),
-    target: Target = None,
-    drop: Drop = None,
-    array: ArrayName = None,
-    header: Header = None,
-    decimal: Decimal = ".",
+    *,
+    table: TableOptions,
     safe_csv: SafeCsv = False,
     as_json: AsJson = False,
 ) -> None:
@@ -49,14 +41,14 @@ def transform(
     that the model does not know are named and not used.
     A completion model fills the empty cells of rows."""
     model = _load_model(file, data, out, "transform")
-    rows = TableOptions(target, tuple(drop or ()), array, header, decimal).read(data, model)
+    rows = table.read(data, model)
     Z = without_names(model.transform, rows.X)
     labels = column_names(model) if completes(type(model)) else None
     names = labels or [str(name) for name in model.get_feature_names_out()]
     _write(Z, names, out, as_json, safe_csv)
 
 
-@app.command()
+@command
 def predict(
     file: ModelFile,
     data: DataFile,
@@ -64,11 +56,8 @@ def predict(
     proba: Annotated[
         bool, typer.Option("--proba", help="The probability of each class or component instead.")
     ] = False,
-    target: Target = None,
-    drop: Drop = None,
-    array: ArrayName = None,
-    header: Header = None,
-    decimal: Decimal = ".",
+    *,
+    table: TableOptions,
     safe_csv: SafeCsv = False,
     as_json: AsJson = False,
 ) -> None:
@@ -82,7 +71,7 @@ def predict(
         raise TypeError(
             f"a {type(model).__name__} fills cells; use `lemmata transform` or `lemmata recommend`."
         )
-    rows = TableOptions(target, tuple(drop or ()), array, header, decimal).read(data, model)
+    rows = table.read(data, model)
     found = without_names(getattr(model, method), rows.X)
     name = type(model).__name__.lower()
     if proba:

@@ -10,33 +10,17 @@ import typer
 
 from lemmata import registry
 from lemmata.cli.advising import commands_in, fit_command, without_python
-from lemmata.cli.entries import (
-    AsMatrix,
-    Duplicates,
-    EntryOptions,
-    ItemColumn,
-    RatingColumn,
-    Seed,
-    TestShare,
-    UserColumn,
-    certify_on_entries,
-    fit_to_entries,
-)
+from lemmata.cli.entries import SplitOptions, certify_on_entries, fit_to_entries
 from lemmata.cli.shell import (
     BAD_USAGE,
     NOT_CERTIFIED,
-    ArrayName,
     AsJson,
     Commands,
     DataFile,
     DataIfAny,
-    Decimal,
-    Drop,
-    Header,
     ModelFile,
-    Target,
-    app,
     check_writable,
+    command,
     model_name,
     nearest,
     parameters_in,
@@ -47,7 +31,6 @@ from lemmata.cli.shell import (
     show,
 )
 from lemmata.cli.tables import (
-    TableOptions,
     completes,
     fit_whole,
     needs_target,
@@ -65,7 +48,7 @@ Report = Annotated[
 ]
 
 
-@app.command()
+@command
 def demo(
     out: Annotated[Path, typer.Option(metavar="FILE", help="Where to draw the picture.")] = Path(
         "demo.png"
@@ -81,7 +64,7 @@ def demo(
         print_json(results)
 
 
-@app.command()
+@command
 def models(
     model: Annotated[
         str | None, typer.Argument(metavar="[MODEL]", help="Show the parameters of one model.")
@@ -110,7 +93,7 @@ def _describe(name: str, as_json: bool) -> None:
     print(getdoc(cls))
 
 
-@app.command()
+@command
 def fit(
     model: Annotated[str, typer.Argument(metavar="MODEL", help="A model; see: lemmata models.")],
     data: DataFile,
@@ -123,18 +106,8 @@ def fit(
     save: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Save the fitted model here.")
     ] = None,
-    target: Target = None,
-    drop: Drop = None,
-    array: ArrayName = None,
-    header: Header = None,
-    decimal: Decimal = ".",
-    user: UserColumn = None,
-    item: ItemColumn = None,
-    rating: RatingColumn = None,
-    matrix: AsMatrix = False,
-    duplicates: Duplicates = None,
-    test: TestShare = None,
-    seed: Seed = None,
+    *,
+    entries: SplitOptions,
     require: Annotated[
         bool,
         typer.Option(
@@ -155,8 +128,6 @@ def fit(
     for place in (save, report):
         if place is not None:
             check_writable(place, data)
-    table = TableOptions(target, tuple(drop or ()), array, header, decimal)
-    entries = EntryOptions(table, user, item, rating, matrix, duplicates, test, seed)
     watch = "verbose" not in parameters and sys.stderr.isatty()
     fitted, held_out = _fit_to_file(cls(**parameters), data, entries, watch, check_all=require)
     certificate = fitted.certificate_
@@ -183,7 +154,7 @@ def fit(
 
 
 def _fit_to_file(
-    model: Any, data: str, entries: EntryOptions, watch: bool, check_all: bool
+    model: Any, data: str, entries: SplitOptions, watch: bool, check_all: bool
 ) -> tuple[Any, Any]:
     """Fit a model to a text, to entries or to a table, as its kind asks; give it and what it does on held-out entries.
 
@@ -215,22 +186,12 @@ def _fit_to_file(
     return model, None
 
 
-@app.command()
+@command
 def certify(
     file: ModelFile,
     data: DataIfAny = None,
-    target: Target = None,
-    drop: Drop = None,
-    array: ArrayName = None,
-    header: Header = None,
-    decimal: Decimal = ".",
-    user: UserColumn = None,
-    item: ItemColumn = None,
-    rating: RatingColumn = None,
-    matrix: AsMatrix = False,
-    duplicates: Duplicates = None,
-    test: TestShare = None,
-    seed: Seed = None,
+    *,
+    entries: SplitOptions,
     seconds: Annotated[
         float | None,
         typer.Option(
@@ -258,20 +219,18 @@ def certify(
             "a saved model is certified on its DATA: lemmata certify FILE DATA.", BAD_USAGE
         )
     model: Any = None if holds_vectors(file) else load(file)
-    table = TableOptions(target, tuple(drop or ()), array, header, decimal)
     if sys.stderr.isatty() and model is not None:
         model.verbose = 1
-    entries = EntryOptions(table, user, item, rating, matrix, duplicates, test, seed)
     name = "SkipGram" if model is None else type(model).__name__
     if model is not None and completes(type(model)):
         certificate = certify_on_entries(model, entries.read(str(data)), entries, seconds)
     elif model is None or reads_text(type(model)):
-        table.refuse_for(name)
+        entries.table.refuse_for(name)
         entries.refuse_for(name)
         certificate = certify_words(file, model, data, analogies, seconds)
     else:
         entries.refuse_for(name)
-        rows = table.read(str(data), model)
+        rows = entries.table.read(str(data), model)
         needs_target(model, rows.y)
         certificate = without_names(model.certify, rows.X, rows.y, seconds=seconds)
     refuse_interrupted(certificate)
@@ -289,7 +248,7 @@ def certify(
         raise typer.Exit(NOT_CERTIFIED)
 
 
-@app.command()
+@command
 def info(file: ModelFile, as_json: AsJson = False) -> None:
     """Describe a saved model."""
     from lemmata import load
@@ -323,7 +282,7 @@ def _brief(value: Any) -> str:
     return text if len(text) <= 60 else f"{type(value).__name__}"
 
 
-@app.command()
+@command
 def atlas(
     entry: Annotated[
         str | None,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -53,38 +53,25 @@ Seed = Annotated[
 class EntryOptions:
     """Options of the command line that say how the entries of a partly known matrix are read."""
 
-    table: TableOptions
-    user: str | None = None
-    item: str | None = None
-    rating: str | None = None
-    matrix: bool = False
-    duplicates: str | None = None
-    test: float | None = None
-    seed: int | None = None
+    table: TableOptions = TableOptions()
+    user: UserColumn = None
+    item: ItemColumn = None
+    rating: RatingColumn = None
+    matrix: AsMatrix = False
+    duplicates: Duplicates = None
 
     def refuse_for(self, name: str) -> None:
         """Refuse these options for a model that does not complete matrices."""
-        given: dict[str, Any] = {
-            "user": self.user,
-            "item": self.item,
-            "rating": self.rating,
-            "matrix": self.matrix or None,
-        }
-        given |= {"duplicates": self.duplicates, "test": self.test, "seed": self.seed}
-        for option, value in given.items():
-            if value is not None:
+        for field in fields(self)[1:]:
+            if getattr(self, field.name) != field.default:
                 raise typer.BadParameter(
-                    f"is for completion models; {name} reads a table.", param_hint=f"--{option}"
+                    f"is for completion models; {name} reads a table.", param_hint=f"--{field.name}"
                 )
 
     def read(self, data: str) -> Any:
         """Read the entries in a file."""
         from lemmata.completion.observed import Observed
 
-        if self.test is not None and not 0 < self.test < 1:
-            raise typer.BadParameter(
-                f"{self.test} is not a share; pass a number between 0 and 1.", param_hint="--test"
-            )
         if (
             self.matrix
             or Path(data).suffix.lower() in MATRICES
@@ -102,8 +89,6 @@ class EntryOptions:
         )
 
     def _entries_of_table(self, data: str) -> Any:
-        from dataclasses import replace
-
         from lemmata.completion.observed import Labels, Observed
 
         for option in ("item", "rating", "duplicates"):
@@ -118,13 +103,26 @@ class EntryOptions:
         columns = None if matrix.names is None else Labels(matrix.names)
         return Observed(found.by_row, found.by_column, found.shape, rows, columns)
 
+
+@dataclass(frozen=True)
+class SplitOptions(EntryOptions):
+    """Options that say how entries are read, and which of them are held out."""
+
+    test: TestShare = None
+    seed: Seed = None
+
+    def read(self, data: str) -> Any:
+        if self.test is not None and not 0 < self.test < 1:
+            raise typer.BadParameter(
+                f"{self.test} is not a share; pass a number between 0 and 1.", param_hint="--test"
+            )
+        return super().read(data)
+
     def split(self, observed: Any) -> tuple[Any, Any]:
         """Split entries into those to fit to and those held out (None without --test)."""
-        return (
-            (observed, None)
-            if self.test is None
-            else observed.split(self.test, seed=self.seed or 0)
-        )
+        if self.test is None:
+            return observed, None
+        return observed.split(self.test, seed=self.seed or 0)
 
 
 def _whole(names: Any) -> Any:
@@ -158,7 +156,7 @@ class HeldOutEntries:
 
 
 def fit_to_entries(
-    model: Any, observed: Any, source: EntryOptions, watch: bool
+    model: Any, observed: Any, source: SplitOptions, watch: bool
 ) -> tuple[Any, HeldOutEntries | None]:
     """Fit, and with --test measure the error on held-out entries, in the certificate too."""
     train, test = source.split(observed)
@@ -173,7 +171,7 @@ def fit_to_entries(
 
 
 def certify_on_entries(
-    model: Any, observed: Any, source: EntryOptions, seconds: float | None = None
+    model: Any, observed: Any, source: SplitOptions, seconds: float | None = None
 ) -> Any:
     return model.certify(*source.split(observed), seconds=seconds)
 

@@ -7,28 +7,16 @@ from typing import Annotated
 import typer
 
 from lemmata.cli.advising import without_python
-from lemmata.cli.shell import (
-    NOT_CERTIFIED,
-    ArrayName,
-    AsJson,
-    DataFile,
-    Decimal,
-    Drop,
-    Header,
-    ModelFile,
-    Target,
-    app,
-    print_json,
-    show,
-)
+from lemmata.cli.shell import NOT_CERTIFIED, AsJson, DataFile, ModelFile, command, print_json, show
 from lemmata.cli.tables import TableOptions, needs_target, without_names
 
 
-@app.command()
+@command
 def evaluate(
     file: ModelFile,
     data: DataFile,
-    target: Target = None,
+    *,
+    table: TableOptions,
     delta: Annotated[
         float, typer.Option(metavar="RISK", help="The risk that the interval misses the score.")
     ] = 0.05,
@@ -43,10 +31,6 @@ def evaluate(
         str | None,
         typer.Option(metavar="FILE", help="The training table: test rows are looked for in it."),
     ] = None,
-    drop: Drop = None,
-    array: ArrayName = None,
-    header: Header = None,
-    decimal: Decimal = ".",
     as_json: AsJson = False,
 ) -> None:
     """Score a saved model on new rows, with an interval.
@@ -56,7 +40,7 @@ def evaluate(
     from lemmata import load
     from lemmata.trust import evaluate as evaluate_model
 
-    model, table = load(file), TableOptions(target, tuple(drop or ()), array, header, decimal)
+    model = load(file)
     if not hasattr(model, "predict"):
         raise TypeError(f"a {type(model).__name__} predicts nothing that could be compared.")
     rows = table.read(data, model)

@@ -8,46 +8,21 @@ from typing import Annotated, Any
 
 import typer
 
-from lemmata.cli.entries import (
-    AsMatrix,
-    Duplicates,
-    EntryOptions,
-    ItemColumn,
-    RatingColumn,
-    UserColumn,
-    find_label,
-)
-from lemmata.cli.shell import (
-    ArrayName,
-    AsJson,
-    DataFile,
-    Drop,
-    Header,
-    Target,
-    app,
-    print_json,
-    say,
-)  # fmt: skip
-from lemmata.cli.tables import TableOptions, completes, fit_whole
+from lemmata.cli.entries import EntryOptions, find_label
+from lemmata.cli.shell import AsJson, DataFile, command, print_json, say
+from lemmata.cli.tables import completes, fit_whole
 
 RATINGS = (".csv", ".tsv", ".txt", ".dat", ".parquet", ".csv.gz", ".tsv.gz", ".txt.gz", ".dat.gz")
 
 
-@app.command()
+@command
 def diagnose(
     data: DataFile,
     rank: Annotated[
         int, typer.Option("--rank", "-k", min=1, metavar="INT", help="The rank in question.")
     ],
-    target: Target = None,
-    drop: Drop = None,
-    array: ArrayName = None,
-    header: Header = None,
-    user: UserColumn = None,
-    item: ItemColumn = None,
-    rating: RatingColumn = None,
-    matrix: AsMatrix = False,
-    duplicates: Duplicates = None,
+    *,
+    entries: EntryOptions,
     implicit: Annotated[
         bool,
         typer.Option("--implicit", help="The values count clicks or plays: all cells are fitted."),
@@ -58,16 +33,14 @@ def diagnose(
     from lemmata.completion.als.implicit import diagnose_implicit
     from lemmata.completion.recovery import diagnose as diagnose_explicit
 
-    table = TableOptions(target, tuple(drop or ()), array, header)
-    entries = EntryOptions(table, user, item, rating, matrix, duplicates).read(data)
-    found = (diagnose_implicit if implicit else diagnose_explicit)(entries, rank)
+    found = (diagnose_implicit if implicit else diagnose_explicit)(entries.read(data), rank)
     if as_json:
         print_json(found.to_dict())
     else:
         say(found)
 
 
-@app.command()
+@command
 def recommend(
     file: Annotated[
         str,
@@ -175,7 +148,7 @@ def _fit_to_choices(file: str) -> tuple[Any, str]:
     from lemmata.completion import ALS
     from lemmata.completion.metrics import evaluate
 
-    entries = EntryOptions(TableOptions()).read(file)
+    entries = EntryOptions().read(file)
     if entries.values.min(initial=0) < 0:
         entries = entries.with_values(entries.values - entries.values.min() + 1)
     rank = min(20, *entries.shape)

@@ -5,13 +5,16 @@ Only typer is imported here: `lemmata --help` has to be quick.
 
 from __future__ import annotations
 
+import inspect
 import json
 import math
 import os
 import sys
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import is_dataclass
 from difflib import get_close_matches
+from functools import wraps
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -117,6 +120,37 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )  # fmt: skip
 
+
+def command(function: Callable[..., None]) -> Callable[..., None]:
+    """Make a function a command. A parameter that is a dataclass stands for its fields, each of them an option."""
+    parameters = inspect.signature(function, eval_str=True).parameters
+
+    @wraps(function)
+    def run(**given: Any) -> None:
+        function(**{name: _take(parameter, given) for name, parameter in parameters.items()})
+
+    options = [option for parameter in parameters.values() for option in _options_of(parameter)]
+    run.__signature__ = inspect.Signature(options)  # type: ignore[attr-defined]
+    run.__annotations__ = {option.name: option.annotation for option in options}
+    return app.command()(run)
+
+
+def _options_of(parameter: inspect.Parameter) -> list[inspect.Parameter]:
+    """The parameter itself, or one for each field of its dataclass."""
+    if not is_dataclass(parameter.annotation):
+        return [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY)]
+    fields = inspect.signature(parameter.annotation, eval_str=True).parameters.values()
+    return [option for field in fields for option in _options_of(field)]
+
+
+def _take(parameter: inspect.Parameter, given: dict[str, Any]) -> Any:
+    """The value of a parameter among all that was given."""
+    if not is_dataclass(parameter.annotation):
+        return given[parameter.name]
+    fields = inspect.signature(parameter.annotation, eval_str=True).parameters
+    return parameter.annotation(**{name: _take(field, given) for name, field in fields.items()})
+
+
 # --- arguments that several commands share ----------------------------------------------------------------------------
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
@@ -130,28 +164,6 @@ DataFile = Annotated[
 ]
 DataIfAny = Annotated[
     str | None, typer.Argument(metavar="[DATA]", help="As the model was fitted to.")
-]
-Target = Annotated[
-    str | None,
-    typer.Option(
-        metavar="COLUMN",
-        help="The target column: its name, or its position (0 first, -1 last).",
-    ),
-]
-Drop = Annotated[
-    list[str] | None, typer.Option(metavar="COLUMN", help="A column to leave out (repeatable).")
-]
-ArrayName = Annotated[
-    str | None, typer.Option("--array", metavar="NAME", help="Which array of an .npz file.")
-]
-Header = Annotated[
-    bool | None,
-    typer.Option(
-        "--header/--no-header", help="Whether a csv begins with names.  [default: detected]"
-    ),
-]
-Decimal = Annotated[
-    str, typer.Option(metavar=".|,", help="The decimal mark of a csv: 3.14 or 3,14.")
 ]
 SafeCsv = Annotated[
     bool,
@@ -218,14 +230,14 @@ def plain(value: Any) -> Any:
     )
 
 
-def show(certificate: Any, commands: Sequence[str] = ()) -> None:
-    """Print a certificate, in colour on a terminal, and below it the commands that follow its advice."""
+def show(content: Any, commands: Sequence[str] = ()) -> None:
+    """Print a certificate or a table, in colour on a terminal, and below it the commands that follow its advice."""
     if sys.stdout.isatty():
         from rich.console import Console
 
-        Console(highlight=False).print(certificate)
+        Console(highlight=False).print(content)
     else:
-        print(certificate)
+        say(content)
     for command in commands:
         say(f"  $ {command}")
 

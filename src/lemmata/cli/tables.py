@@ -3,25 +3,50 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import asdict, dataclass, replace
+from typing import Annotated, Any
+
+import typer
 
 from lemmata.cli.shell import INTERRUPTED, refuse
+
+Target = Annotated[
+    str | None,
+    typer.Option(
+        metavar="COLUMN",
+        help="The target column: its name, or its position (0 first, -1 last).",
+    ),
+]
+Drop = Annotated[
+    list[str] | None, typer.Option(metavar="COLUMN", help="A column to leave out (repeatable).")
+]
+ArrayName = Annotated[
+    str | None, typer.Option("--array", metavar="NAME", help="Which array of an .npz file.")
+]
+Header = Annotated[
+    bool | None,
+    typer.Option(
+        "--header/--no-header", help="Whether a csv begins with names.  [default: detected]"
+    ),
+]
+Decimal = Annotated[
+    str, typer.Option(metavar=".|,", help="The decimal mark of a csv: 3.14 or 3,14.")
+]
 
 
 @dataclass(frozen=True)
 class TableOptions:
     """Options of the command line that say how a table is read."""
 
-    target: str | None = None
-    drop: tuple[str, ...] = ()
-    array: str | None = None
-    header: bool | None = None
-    decimal: str = "."
+    target: Target = None
+    drop: Drop = None
+    array: ArrayName = None
+    header: Header = None
+    decimal: Decimal = "."
 
     def refuse_for(self, name: str) -> None:
         """Refuse the options of tables for a model of texts."""
-        if self != TableOptions():
+        if replace(self, drop=self.drop or None) != TableOptions():
             raise ValueError(
                 f"{name} reads a text, which has no columns; leave out the options of tables."
             )
@@ -30,13 +55,7 @@ class TableOptions:
         """Read the matrix in a file; for a model its columns, by name where both have names, so that order does not matter."""
         from lemmata.data import read_matrix
 
-        options: dict[str, Any] = {
-            "target": self.target,
-            "drop": self.drop,
-            "array": self.array,
-            "header": self.header,
-            "decimal": self.decimal,
-        }
+        options: dict[str, Any] = asdict(self) | {"drop": tuple(self.drop or ())}
         if model is not None:
             options |= {"columns": column_names(model), "n_features": model.n_features_in_}
             holes = holes or takes_holes(model)

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from lemmata.cli.shell import AsJson, ModelFile, app, check_writable, print_json, say
+from lemmata.cli.shell import AsJson, ModelFile, check_writable, command, print_json, show
 
 PICTURES = (".png", ".svg", ".pdf")
 
 
-@app.command()
+@command
 def topics(
     file: ModelFile,
     n: Annotated[
@@ -77,7 +76,7 @@ def topics(
     for number, thing in enumerate(shown):
         if number:
             print()
-        _print(thing)
+        show(thing)
 
 
 def _topic_model(file: Path) -> Any:
@@ -106,16 +105,6 @@ def _draw(figure: Any, path: Path) -> None:
     content = io.BytesIO()
     figure.savefig(content, format=path.suffix.lower()[1:])
     write_atomically(path, content.getvalue())
-
-
-def _print(thing: Any) -> None:
-    """In colour on a terminal, plain elsewhere."""
-    if sys.stdout.isatty():
-        from rich.console import Console
-
-        Console(highlight=False).print(thing)
-    else:
-        say(thing)
 
 
 def _as_json(model: Any, table: Any, more: list[Any]) -> dict[str, Any]:

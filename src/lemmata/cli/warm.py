@@ -8,10 +8,10 @@ from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from typing import Any
 
-from lemmata.cli.shell import app
+from lemmata.cli.shell import command
 
 
-@app.command()
+@command
 def warm() -> None:
     """Compile the kernels ahead (a few minutes, once): later fits of large data start at once."""
     from multiprocessing import get_context

@@ -14,7 +14,7 @@ from typing import Annotated, Any
 
 import typer
 
-from lemmata.cli.shell import AsJson, app, print_json, print_table
+from lemmata.cli.shell import AsJson, app, command, print_json, print_table
 
 VectorFile = Annotated[
     Path,
@@ -108,7 +108,7 @@ def nearest_words(
     _show(_look_up(lambda: vectors.nearest(wanted, n, among=among)), as_json)
 
 
-@app.command()
+@command
 def analogy(
     file: VectorFile,
     a: Annotated[str, typer.Argument(metavar="A")],
