@@ -33,13 +33,7 @@ from lemmata.core.certification.checking import (
 from lemmata.core.loop import MaxSteps, Never, Settled, warn_user
 from lemmata.core.parameters import COUNT, FRACTION, KW_ONLY, WHOLE, choice, parameter
 from lemmata.core.validation import NotFinite
-from lemmata.reduction.covariance import (
-    EighAlgorithm,
-    Scatter,
-    SVDAlgorithm,
-    VarianceAscentAlgorithm,
-    refuse_vanishing,
-)
+from lemmata.reduction import covariance
 from lemmata.reduction.dimension import MLE
 from lemmata.reduction.principal import PrincipalAxes
 
@@ -140,16 +134,16 @@ class PCA(PrincipalAxes):
 
     def _algorithm_for(self, k: int | float | str, data: Blocks) -> Any:
         if self.solver_ == "eigh":
-            return EighAlgorithm(k)
+            return covariance.EighAlgorithm(k)
         if self.solver_ == "svd":
-            return SVDAlgorithm(k)
+            return covariance.SVDAlgorithm(k)
         if not isinstance(k, int):
             raise ValueError(
                 f"n_components={k!r} needs the whole spectrum; svd_solver={self.solver_!r} finds leading parts only. "
                 "Use 'covariance_eigh'."
             )
         if self.solver_ == "gradient":
-            return VarianceAscentAlgorithm(k)
+            return covariance.VarianceAscentAlgorithm(k)
         if self.solver_ == "power":
             from lemmata.linalg.power import PowerAlgorithm
 
@@ -165,14 +159,14 @@ class PCA(PrincipalAxes):
 
         return RandomizedAlgorithm(k, oversampling=int(self.n_oversamples))
 
-    def _problem(self, data: Blocks) -> Scatter:
+    def _problem(self, data: Blocks) -> covariance.Scatter:
         if self.solver_ == "svd":
             return _centre_only(data)
         forms = self.solver_ == "eigh" or forms_covariance(data)
         if forms:
-            return Scatter.form(data)
+            return covariance.Scatter.form(data)
         k = int(self._resolve_components(*data.shape))
-        return Scatter.implicit(data, columns=STEPS * (k + OVERSAMPLING))
+        return covariance.Scatter.implicit(data, columns=STEPS * (k + OVERSAMPLING))
 
     def _stop(self):
         if self.solver_ in DIRECT:
@@ -208,7 +202,7 @@ class PCA(PrincipalAxes):
         return self
 
 
-def _centre_only(data: Blocks) -> Scatter:
+def _centre_only(data: Blocks) -> covariance.Scatter:
     """Mean and total scatter for the SVD of the rows, which needs no product with S."""
     X, w = data.source, data.weights
     mean = np.average(X, axis=0, weights=w) if w is not None else X.mean(axis=0, dtype=np.float64)
@@ -219,5 +213,5 @@ def _centre_only(data: Blocks) -> Scatter:
     centred = X - mean.astype(X.dtype)
     squares = np.einsum("ij,ij->i", centred, centred, dtype=np.float64)
     total = float(squares.sum() if w is None else w @ squares)
-    refuse_vanishing(total, data)
-    return Scatter(data.total_weight, mean, total, None, X.dtype, data)
+    covariance.refuse_vanishing(total, data)
+    return covariance.Scatter(data.total_weight, mean, total, None, X.dtype, data)

@@ -19,17 +19,7 @@ import math
 
 import numpy as np
 
-from lemmata.audit.kernel.claims import (
-    RULE_OF_THUMB,
-    STATISTICAL,
-    CannotTell,
-    Fit,
-    at_least,
-    at_most,
-    claim,
-    fact,
-    unknown,
-)
+from lemmata.audit.kernel import claims
 from lemmata.audit.kernel.concentration import betting, hoeffding
 
 Array = np.ndarray
@@ -55,39 +45,39 @@ def directions(rows: Array) -> Array:
     return rows / np.where(sizes > 0, sizes, 1)
 
 
-def vectors_of(fit: Fit, name: str = "embedding_") -> Array:
+def vectors_of(fit: claims.Fit, name: str = "embedding_") -> Array:
     """The vectors that are compared: without the first coordinate where that is a bias, or its counterpart of ones."""
     Z = np.asarray(getattr(fit, name))
     return Z[:, 1:] if isinstance(fit.get("biases"), str) and fit.biases == "clamped" else Z
 
 
-def _blocks(fit: Fit):
+def _blocks(fit: claims.Fit):
     """Places and directions, block by block."""
     Z = vectors_of(fit)
     for first in range(0, len(Z), ROWS):
         yield slice(first, first + ROWS), directions(Z[first : first + ROWS])
 
 
-def _require_some(fit: Fit) -> None:
+def _require_some(fit: claims.Fit) -> None:
     if len(fit.embedding_) < 5:
-        raise CannotTell(f"{len(fit.embedding_)} vectors: too few to speak of")
+        raise claims.CannotTell(f"{len(fit.embedding_)} vectors: too few to speak of")
 
 
 # --- collapse ---------------------------------------------------------------------------------------------------------
 
 
-def _entries(fit: Fit) -> float:
+def _entries(fit: claims.Fit) -> float:
     return float(np.size(fit.embedding_))
 
 
-def _squares(fit: Fit) -> float:
+def _squares(fit: claims.Fit) -> float:
     n, k = np.shape(fit.embedding_)
     return float(n) * k * (k + 1)
 
 
-@claim(
+@claims.claim(
     "two words taken at random have a cosine of at most 0.5 on average",
-    kind=RULE_OF_THUMB,
+    kind=claims.RULE_OF_THUMB,
     source="Mimno & Thompson 2017; Mu & Viswanath 2018",
     cost=_entries,
 )
@@ -99,7 +89,7 @@ def directions_spread(fit):
         n, zeros = n + len(u), zeros + int((~u.any(axis=1)).sum())
         total = total + u.sum(axis=0)
     alike = float(total @ total) - (n - zeros) + zeros * (zeros - 1.0)
-    return at_most(
+    return claims.at_most(
         alike / (n * (n - 1.0)),
         ALIKE,
         "the vectors have collapsed onto one direction: train more epochs, or subtract their mean before comparing",
@@ -107,8 +97,8 @@ def directions_spread(fit):
     )
 
 
-@fact(cost=_squares)
-def spread(fit: Fit) -> Array:
+@claims.fact(cost=_squares)
+def spread(fit: claims.Fit) -> Array:
     """Return the covariance of directions."""
     k = vectors_of(fit).shape[1]
     n, total, square = 0, np.zeros(k), np.zeros((k, k))
@@ -118,9 +108,9 @@ def spread(fit: Fit) -> Array:
     return square / n - np.outer(mean, mean)
 
 
-@claim(
+@claims.claim(
     "directions, their mean taken off, spread over at least a tenth of the dimensions they have",
-    kind=RULE_OF_THUMB,
+    kind=claims.RULE_OF_THUMB,
     source="Roy & Vetterli 2007",
     needs=(spread,),
 )
@@ -133,7 +123,7 @@ def dimensions_used(fit):
     if values.sum() > NO_SPREAD:
         p = values[values > 0] / values.sum()
         used = math.exp(-float(p @ np.log(p)))
-    return at_least(
+    return claims.at_least(
         used / most,
         DIMENSIONS,
         "few directions carry everything: lower vector_size, or train on more text",
@@ -145,9 +135,9 @@ def dimensions_used(fit):
 # --- frequency --------------------------------------------------------------------------------------------------------
 
 
-@claim(
+@claims.claim(
     "how often words occur explains at most a tenth of the spread of their directions",
-    kind=RULE_OF_THUMB,
+    kind=claims.RULE_OF_THUMB,
     source="Mu & Viswanath 2018; Gong et al. 2018",
     needs=(spread,),
 )
@@ -156,19 +146,19 @@ def frequency_apart(fit):
     _require_some(fit)
     counts = fit.get("counts_")
     if counts is None:
-        return unknown(
+        return claims.unknown(
             "how often words occur is not known: pass WordVectors(words, matrix, counts)"
         )
     x = np.log(np.maximum(np.asarray(counts, np.float64), 1.0))
     x = x - x.mean()
     if x.std() < EQUALLY:
-        return unknown("all words are about equally frequent")
+        return claims.unknown("all words are about equally frequent")
     C, n = spread(fit), len(fit.embedding_)
     if not np.trace(C) > NO_SPREAD:
-        return unknown("all vectors are the same: there is no spread to explain")
+        return claims.unknown("all vectors are the same: there is no spread to explain")
     c = sum(x[at] @ u for at, u in _blocks(fit)) / n
     share = float(c @ c) / (float(x @ x) / n * float(np.trace(C)))
-    return at_most(
+    return claims.at_most(
         share,
         EXPLAINED,
         "nearest words are those of like frequency: subtract the first principal direction, or train on more text",
@@ -179,7 +169,7 @@ def frequency_apart(fit):
 # --- what the scores determine ----------------------------------------------------------------------------------------
 
 
-def _cost_of_neighbours(fit: Fit) -> float:
+def _cost_of_neighbours(fit: claims.Fit) -> float:
     n, k = np.shape(fit.embedding_)
     return 4.0 * n * k * k + 2.0 * min(n, ASKED) * n * k
 
@@ -199,9 +189,9 @@ def nearest(vectors: Array, asked: Array, n: int) -> Array:
     return np.argpartition(-cosines, n - 1, axis=1)[:, :n]
 
 
-@claim(
+@claims.claim(
     "at least half of the nearest words are those of the balanced vectors with the same scores",
-    kind=RULE_OF_THUMB,
+    kind=claims.RULE_OF_THUMB,
     source="CIL (3.44), (3.59)",
     cost=_cost_of_neighbours,
 )
@@ -209,16 +199,18 @@ def nearest_words_determined(fit):
     """For up to 400 evenly spaced words, the share of the 10 nearest that are also among the 10 nearest once ζ is balanced."""
     _require_some(fit)
     if fit.get("context_embedding_") is None:
-        return unknown("these vectors came without those of contexts: their scores are not known")
+        return claims.unknown(
+            "these vectors came without those of contexts: their scores are not known"
+        )
     ours = vectors_of(fit)
     other, sigma = balance(ours, vectors_of(fit, "context_embedding_"))
     if not sigma.max(initial=0.0) > 0:
-        return unknown("all scores are 0: they determine nothing")
+        return claims.unknown("all scores are 0: they determine nothing")
     asked = np.unique(np.linspace(0, len(ours) - 1, ASKED).astype(int))
     n = min(NEAREST, (len(ours) - 1) // 2)
     found = [nearest(part, asked, n) for part in (ours, other)]
     both = [len(np.intersect1d(*rows)) for rows in zip(*found, strict=True)]
-    return at_least(
+    return claims.at_least(
         float(np.mean(both)) / n,
         SHARED,
         "scores fix vectors only up to an invertible map: compare words by the balanced ones (embedding.balanced)",
@@ -230,7 +222,7 @@ def nearest_words_determined(fit):
 # --- analogies --------------------------------------------------------------------------------------------------------
 
 
-def answers(fit: Fit, questions: Array) -> tuple[Array, Array]:
+def answers(fit: claims.Fit, questions: Array) -> tuple[Array, Array]:
     """Return for each question a b c d whether b − a + c solves it, and whether the word nearest to c does."""
     u = directions(vectors_of(fit))
     solved = []
@@ -244,13 +236,13 @@ def answers(fit: Fit, questions: Array) -> tuple[Array, Array]:
     return np.concatenate(solved[::2]), np.concatenate(solved[1::2])
 
 
-def _answering(fit: Fit) -> float:
+def _answering(fit: claims.Fit) -> float:
     return 2.0 * len(fit.analogies) * np.size(fit.embedding_)
 
 
-@claim(
+@claims.claim(
     "b − a + c solves more analogies like these than the word nearest to c",
-    kind=STATISTICAL,
+    kind=claims.STATISTICAL,
     source="CIL (3.64); Linzen 2016",
     confidence=1 - RISK,
     cost=_answering,
@@ -259,7 +251,7 @@ def analogies_solved(fit):
     """The gain in share solved, between −1 and 1, with an interval by bets where questions are independent draws."""
     questions = np.asarray(fit.analogies)
     if not len(questions):
-        return unknown("no question has vectors for its four words")
+        return claims.unknown("no question has vectors for its four words")
     by_offset, by_nearest = (hits.astype(float) for hits in answers(fit, questions))
     gains = by_offset - by_nearest
     low, high = betting(gains, RISK, -1, 1)
@@ -270,11 +262,11 @@ def analogies_solved(fit):
     )
     if low <= 0 <= high:
         between = f"a gain between {100 * low:.2g} and {100 * high:.2g} points"
-        return unknown(f"{note}: {between}", float(gains.mean()), "gain")
+        return claims.unknown(f"{note}: {between}", float(gains.mean()), "gain")
     advice = (
         "differences of vectors mean nothing here: train on more text, or use nearest words only"
     )
-    return at_least(float(gains.mean()), 0, advice, unit="gain", note=note)
+    return claims.at_least(float(gains.mean()), 0, advice, unit="gain", note=note)
 
 
 GEOMETRY_CLAIMS = (directions_spread, dimensions_used, frequency_apart, nearest_words_determined)

@@ -13,19 +13,8 @@ import scipy.sparse as sp
 
 from lemmata.audit.embedding.skipgram import loss_fell, softplus
 from lemmata.audit.embedding.skipgram import statement_errors as counts_errors
+from lemmata.audit.kernel import claims
 from lemmata.audit.kernel.attributes import attributes_sound, discrepancy, statements_true
-from lemmata.audit.kernel.claims import (
-    PROVED,
-    RULE_OF_THUMB,
-    Fit,
-    at_least,
-    at_most,
-    claim,
-    fact,
-    passes,
-    rounding,
-    unknown,
-)
 
 Array = np.ndarray
 KNOWN = 0.99  # of the texts
@@ -34,7 +23,7 @@ ASKED = 2**12  # targets
 AT_ONCE = 2**21  # scores
 
 
-def sentences(fit: Fit):
+def sentences(fit: claims.Fit):
     """s of every text, block by block, in double precision."""
     vectors = np.asarray(fit.embedding_, np.float64)
     weights = np.asarray(fit.weights_, np.float64)
@@ -45,25 +34,25 @@ def sentences(fit: Fit):
         yield rows / np.maximum(sizes, 1)[:, None]
 
 
-def _work(fit: Fit) -> float:
+def _work(fit: claims.Fit) -> float:
     size = np.shape(fit.embedding_)[1]
     return float(fit.data.size) * size * 4 + float(fit.data.shape[0]) * size**2
 
 
-@fact(cost=_work)
-def scatter(fit: Fit) -> Array:
+@claims.fact(cost=_work)
+def scatter(fit: claims.Fit) -> Array:
     """Return Σ s sᵀ."""
     k = np.shape(fit.embedding_)[1]
     return sum((rows.T @ rows for rows in sentences(fit)), np.zeros((k, k)))
 
 
-def statement_errors(fit: Fit) -> dict[str, float]:
+def statement_errors(fit: claims.Fit) -> dict[str, float]:
     """Counts and texts without words, which are whole numbers; weights and singular values, to rounding."""
     counts, empty = np.zeros(len(fit.counts_), np.int64), 0
     for ids, starts in fit.data:
         counts += np.bincount(ids, minlength=len(counts))
         empty += int((np.diff(starts) == 0).sum())
-    unit = rounding(np.asarray(fit.weights_).dtype)
+    unit = claims.rounding(np.asarray(fit.weights_).dtype)
     frequency = counts / max(counts.sum(), 1)
     weights = np.ones(len(counts)) if fit.method == "mean" else fit.a / (fit.a + frequency)
     errors = {
@@ -79,22 +68,22 @@ def statement_errors(fit: Fit) -> dict[str, float]:
             np.asarray(fit.singular_values_, np.float64),
         )
         # σ² is known to the rounding of the whole of S
-        unit = rounding(np.asarray(fit.embedding_).dtype, len(S))
+        unit = claims.rounding(np.asarray(fit.embedding_).dtype, len(S))
         errors["singular_values_"] = discrepancy(stated**2, held, float(np.trace(S)), unit)
     return errors
 
 
-@claim(
+@claims.claim(
     "what is left of a sentence has nothing along the removed directions",
-    kind=PROVED,
+    kind=claims.PROVED,
     source="CIL 1.3.3",
     cost=_work,
 )
-def directions_removed(fit: Fit):
+def directions_removed(fit: claims.Fit):
     """The largest |C t| / ‖s‖ over sentences; the bound is for t in the precision of the vectors."""
     C = np.asarray(fit.components_, np.float64)
     if not len(C):
-        return unknown("no direction is removed")
+        return claims.unknown("no direction is removed")
     worst = 0.0
     for rows in sentences(fit):
         along = rows @ C.T
@@ -103,44 +92,48 @@ def directions_removed(fit: Fit):
         worst = max(
             worst, float((np.abs(left).max(axis=1) / np.where(sizes > 0, sizes, 1)).max(initial=0))
         )
-    bound = rounding(np.asarray(fit.components_).dtype, C.shape[1])
-    return at_most(worst, bound, "fit it again: components_ were altered", unit="|C t| / ‖s‖")
+    bound = claims.rounding(np.asarray(fit.components_).dtype, C.shape[1])
+    return claims.at_most(
+        worst, bound, "fit it again: components_ were altered", unit="|C t| / ‖s‖"
+    )
 
 
-@claim(
+@claims.claim(
     "no other directions hold more of the sentences than the removed ones",
-    kind=PROVED,
+    kind=claims.PROVED,
     source="CIL Thm 2.3.4",
     needs=(scatter,),
 )
-def largest_removed(fit: Fit):
+def largest_removed(fit: claims.Fit):
     """1 − tr(C S Cᵀ) / (the largest eigenvalues of S), S = Σ s sᵀ formed again."""
     C = np.asarray(fit.components_, np.float64)
     if not len(C):
-        return unknown("no direction is removed")
+        return claims.unknown("no direction is removed")
     S = scatter(fit)
     best = float(np.linalg.eigvalsh(S)[::-1][: len(C)].sum())
     if not best > 0:
-        return unknown("all sentences are 0")
+        return claims.unknown("all sentences are 0")
     gap = 1 - float(np.einsum("ij,jk,ik->", C, S, C)) / best
-    bound = rounding(np.asarray(fit.components_).dtype, len(S))
-    return at_most(gap, bound, "pass the training texts, or fit it again on these", unit="gap")
+    bound = claims.rounding(np.asarray(fit.components_).dtype, len(S))
+    return claims.at_most(
+        gap, bound, "pass the training texts, or fit it again on these", unit="gap"
+    )
 
 
-@claim(
+@claims.claim(
     "99 in 100 texts hold a known word",
-    kind=RULE_OF_THUMB,
+    kind=claims.RULE_OF_THUMB,
     source="ML Text Representation",
-    cost=passes(1),
+    cost=claims.passes(1),
 )
-def texts_known(fit: Fit):
+def texts_known(fit: claims.Fit):
     """Texts without one are zeros: nothing is known of them."""
     empty = sum(int((np.diff(starts) == 0).sum()) for _, starts in fit.data)
     share = 1 - empty / max(fit.data.shape[0], 1)
     advice = (
         "pass vectors with more of these texts' words, or the tokenizer that they were trained with"
     )
-    return at_least(share, KNOWN, advice, unit="share", note=f"{empty:,} are zeros")
+    return claims.at_least(share, KNOWN, advice, unit="share", note=f"{empty:,} are zeros")
 
 
 SENTENCE_CLAIMS = (
@@ -186,7 +179,7 @@ def frequencies_alone(counts: Array, sample: float, exponent: float, negative: i
     return float((p * np.log1p(noise / p) + noise * np.log1p(p / noise)).sum())
 
 
-def targets_of(fit: Fit, keep: Array, step: int):
+def targets_of(fit: claims.Fit, keep: Array, step: int):
     """Every step-th target v with its input h, block by block; which words are dropped is drawn once."""
     X, rng = np.asarray(fit.embedding_, np.float64), np.random.default_rng(0)
     for ids, starts in fit.data:
@@ -209,7 +202,7 @@ def targets_of(fit: Fit, keep: Array, step: int):
             yield v, sums[at] / sizes[at][:, None]
 
 
-def loss_of_targets(fit: Fit) -> tuple[float, int]:
+def loss_of_targets(fit: claims.Fit) -> tuple[float, int]:
     """The mean over some ASKED targets of ln(1 + e^−⟨h, z_v⟩) + r Σ_u q_u ln(1 + e^⟨h, z_u⟩), and how many they were."""
     keep, q = drawn_from(fit.counts_, float(fit.sample), float(fit.ns_exponent))
     Z = np.asarray(fit.context_embedding_, np.float64)
@@ -223,28 +216,30 @@ def loss_of_targets(fit: Fit) -> tuple[float, int]:
     return total / max(n, 1), n
 
 
-def _cost_of_targets(fit: Fit) -> float:
+def _cost_of_targets(fit: claims.Fit) -> float:
     v, k = np.shape(fit.context_embedding_)
     return 2.0 * fit.data.n_tokens * k + min(float(fit.data.n_tokens), 2.0 * ASKED) * v * (k + 25)
 
 
-@claim(
+@claims.claim(
     "the expected loss of some 4,000 targets is at least 1 % below what word frequencies alone reach",
-    kind=RULE_OF_THUMB,
+    kind=claims.RULE_OF_THUMB,
     source="ML Text Representation",
     cost=_cost_of_targets,
 )
-def beats_frequencies(fit: Fit):
+def beats_frequencies(fit: claims.Fit):
     """The loss of evenly spaced words of the text over the least that scores of words without their sentence reach."""
     if not np.sum(fit.counts_) > 0:
-        return unknown("no word was met")
+        return claims.unknown("no word was met")
     loss, n = loss_of_targets(fit)
     if not n:
-        return unknown("no sentence has a word to predict")
+        return claims.unknown("no sentence has a word to predict")
     best = frequencies_alone(fit.counts_, fit.sample, fit.ns_exponent, fit.negative)
     advice = "little was learnt from sentences: raise epochs or alpha, or pass more text"
     note = f"{n:,} targets: {loss:.4g}, frequencies {best:.4g}"
-    return at_most(loss / best, BELOW, advice, unit="share of the frequencies' loss", note=note)
+    return claims.at_most(
+        loss / best, BELOW, advice, unit="share of the frequencies' loss", note=note
+    )
 
 
 AVERAGED_CLAIMS = (
@@ -256,7 +251,7 @@ AVERAGED_CLAIMS = (
             "loss_": " | >= 0",
         }
     ),
-    statements_true(counts_errors, cost=passes(1)),
+    statements_true(counts_errors, cost=claims.passes(1)),
     loss_fell,
     beats_frequencies,
 )

@@ -39,19 +39,8 @@ from lemmata.audit.embedding.geometry import (
     frequency_apart,
     nearest_words_determined,
 )
+from lemmata.audit.kernel import claims
 from lemmata.audit.kernel.attributes import attributes_sound, statements_true
-from lemmata.audit.kernel.claims import (
-    PROVED,
-    RULE_OF_THUMB,
-    Fit,
-    at_least,
-    at_most,
-    claim,
-    fact,
-    passes,
-    rounding,
-    unknown,
-)
 
 Array = np.ndarray
 CORRELATED = 0.3
@@ -71,12 +60,14 @@ def statement_errors(fit):
     return {"counts_": float(np.abs(found - counts).max(initial=0)) * 2}
 
 
-@claim("the loss fell in every epoch", kind=RULE_OF_THUMB, source="CIL 3.3.2", about="run")
+@claims.claim(
+    "the loss fell in every epoch", kind=claims.RULE_OF_THUMB, source="CIL 3.3.2", about="run"
+)
 def loss_fell(fit):
     """The largest rise from one epoch to the next, as a share of the largest loss; steps are noisy, so 1 % is let pass."""
     if len(fit.trace) < 2:
-        return unknown("no epoch was made")
-    return at_most(
+        return claims.unknown("no epoch was made")
+    return claims.at_most(
         100 * fit.trace.largest_rise,
         1,
         "lower the learning rate (alpha, learning_rate), or train fewer epochs",
@@ -184,7 +175,7 @@ class Losses:
     correlation: float  # of s and s*, every pair as often as it occurs
 
 
-def keep_probabilities(fit: Fit) -> Array:
+def keep_probabilities(fit: claims.Fit) -> Array:
     """The probability that an occurrence of each word is kept: min{1, √(t/f) + t/f}; the exact softmax takes all."""
     known = fit.get("keep_")
     if known is not None:
@@ -196,7 +187,7 @@ def keep_probabilities(fit: Fit) -> Array:
     return np.minimum(1.0, np.sqrt(ratio) + ratio)
 
 
-def _cost(fit: Fit) -> float:
+def _cost(fit: claims.Fit) -> float:
     """The cost of all scores, and of pairs out to where some R kept words are in between."""
     (v, k), R = np.shape(fit.embedding_), int(fit.window)
     counts = np.asarray(fit.counts_, np.float64)
@@ -206,8 +197,8 @@ def _cost(fit: Fit) -> float:
     return float(v) * v * (k + PER_SCORE) + n * farthest * (2 * R + PER_SCORE)
 
 
-@fact(cost=_cost)
-def losses(fit: Fit) -> Losses:
+@claims.fact(cost=_cost)
+def losses(fit: claims.Fit) -> Losses:
     """Return the losses of the model and of what it is compared with."""
     keep = keep_probabilities(fit)
     pairs = expected_pairs(fit.data, keep, int(fit.window), bool(fit.shrink_windows))
@@ -215,7 +206,7 @@ def losses(fit: Fit) -> Losses:
     return measure(fit, pairs)
 
 
-def _scores(fit: Fit):
+def _scores(fit: claims.Fit):
     """Blocks of rows of s: their places, and the scores (rows, v)."""
     X, Z = (np.asarray(part, np.float64) for part in (fit.embedding_, fit.context_embedding_))
     b = np.asarray(fit.get("biases_", 0.0), np.float64)
@@ -225,7 +216,7 @@ def _scores(fit: Fit):
         yield rows, X[rows] @ Z.T + b
 
 
-def _of_negatives(fit: Fit, pairs: ExpectedPairs) -> Losses:
+def _of_negatives(fit: claims.Fit, pairs: ExpectedPairs) -> Losses:
     N, r = pairs.N, float(fit.negative)
     of_word, of_context = (np.asarray(N.sum(axis=axis)).ravel() for axis in (1, 0))
     T = pairs.T if fit.get("negatives_per") == "occurrence" else of_word
@@ -246,12 +237,12 @@ def _of_negatives(fit: Fit, pairs: ExpectedPairs) -> Losses:
     total -= apart * r * float((q[N.indices] * N.data) @ softplus(s))
     alone = _binary(of_context, r * q * (T.sum() - apart * of_context))
     best = _logs(N.data) - _logs(M)
-    known = (rounding(float, 1) * N.data < M) & (N.data > 0)
+    known = (claims.rounding(float, 1) * N.data < M) & (N.data > 0)
     correlation = _correlation(s[known], best[known], N.data[known])
     return Losses(total, alone, _binary(N.data, M), float(N.data.sum()), correlation)
 
 
-def _of_softmax(fit: Fit, pairs: ExpectedPairs) -> Losses:
+def _of_softmax(fit: claims.Fit, pairs: ExpectedPairs) -> Losses:
     N = pairs.N
     of_word, of_context = (np.asarray(N.sum(axis=axis)).ravel() for axis in (1, 0))
     rows = np.repeat(np.arange(N.shape[0]), np.diff(N.indptr))
@@ -289,29 +280,29 @@ def _correlation(x: Array, y: Array, w: Array) -> float:
     w = w / w.sum()
     a, b = x - w @ x, y - w @ y
     scale = np.sqrt((w @ a**2) * (w @ b**2))
-    small = rounding(float, len(w)) * np.sqrt((w @ x**2) * (w @ y**2))
+    small = claims.rounding(float, len(w)) * np.sqrt((w @ x**2) * (w @ y**2))
     return float(w @ (a * b) / scale) if scale > small else 0.0
 
 
 # --- claims -----------------------------------------------------------------------------------------------------------
 
 
-@claim(
+@claims.claim(
     "the expected loss is below the least that scores of the predicted word alone can have",
-    kind=PROVED,
+    kind=claims.PROVED,
     source="CIL (3.53)",
     needs=(losses,),
 )
 def beats_frequencies(fit):
     """(L(s) − L*) / (L_v − L*): 0 at the optimum of all functions, 1 for the best scores that do not look at w."""
     if not fit.get("sg", True):
-        return unknown(
+        return claims.unknown(
             "CBOW predicts from means of windows: its loss is no sum over pairs of words"
         )
     found = losses(fit)
     least, gap = found.least, found.frequencies - found.least
-    if not gap > rounding(float, fit.data.n_tokens) * abs(found.frequencies):
-        return unknown(
+    if not gap > claims.rounding(float, fit.data.n_tokens) * abs(found.frequencies):
+        return claims.unknown(
             "in this text, which words stand together follows from how frequent they are"
         )
     each = [one / found.pairs for one in (found.model, found.frequencies, least)]
@@ -321,22 +312,24 @@ def beats_frequencies(fit):
     advice = "train more epochs, or raise alpha: nothing about pairs was learnt"
     if fit.get("tied", False) and not fit.get("biases", False):
         advice = "⟨z_w, z_w⟩ is never below 0: pass biases=True, or tied=False"
-    return at_most(
+    return claims.at_most(
         (found.model - least) / gap, 1, advice, unit="excess / that of frequencies", note=note
     )
 
 
-@claim(
+@claims.claim(
     "scores follow the shifted information of pairs that occur: their correlation is at least 0.3",
-    kind=RULE_OF_THUMB,
+    kind=claims.RULE_OF_THUMB,
     source="CIL (3.53), (3.54)",
     needs=(losses,),
 )
 def follows_information(fit):
     """Pearson's correlation of s_wv and ln N_wv/M_wv over pairs that occur, each as often as it does on average."""
     if not fit.get("sg", True):
-        return unknown("CBOW predicts from means of windows: its scores are not of pairs of words")
-    return at_least(
+        return claims.unknown(
+            "CBOW predicts from means of windows: its scores are not of pairs of words"
+        )
+    return claims.at_least(
         losses(fit).correlation,
         CORRELATED,
         "train more epochs, or raise vector_size",
@@ -352,7 +345,7 @@ SHAPES = {
     "loss_": " | >= 0",
 }
 SOUND = attributes_sound(SHAPES)
-TRUE = statements_true(statement_errors, cost=passes(1))
+TRUE = statements_true(statement_errors, cost=claims.passes(1))
 SKIPGRAM_CLAIMS = (SOUND, TRUE, loss_fell, beats_frequencies, directions_spread, dimensions_used)
 # what `certify` checks besides
 SKIPGRAM_MORE_CLAIMS = (follows_information, frequency_apart, nearest_words_determined)

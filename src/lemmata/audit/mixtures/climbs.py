@@ -14,16 +14,7 @@ from typing import Any
 import numpy as np
 
 from lemmata.audit.clustering.nearest_centres import one_blas_thread
-from lemmata.audit.kernel.claims import (
-    PROVED,
-    RULE_OF_THUMB,
-    Fit,
-    at_most,
-    claim,
-    fact,
-    rounding,
-    unknown,
-)
+from lemmata.audit.kernel import claims
 from lemmata.audit.mixtures import em_steps
 from lemmata.audit.mixtures.em_steps import FitFacts, affordable, facts_of, pass_work
 
@@ -48,14 +39,14 @@ def extrapolated_gain(values: Array, noise: float = 0.0) -> tuple[float, float]:
     return float(low), float(high)
 
 
-def _climbing_work(fit: Fit) -> float:
+def _climbing_work(fit: claims.Fit) -> float:
     """Return the price of as many leaps as there is work for, at least one; a leap is three passes."""
     passes = min(3 * LEAPS, affordable(fit, em_steps.CLIMBING) / pass_work(fit))
     return (1 + max(passes, 3)) * pass_work(fit)
 
 
-@fact(cost=_climbing_work, needs=(facts_of,))
-def climb(fit: Fit) -> tuple[float, float, float, float]:
+@claims.fact(cost=_climbing_work, needs=(facts_of,))
+def climb(fit: claims.Fit) -> tuple[float, float, float, float]:
     """Return the gain found, in all (at the rate measured, and with noise), and what of it may be noise, in nats that count."""
     facts = facts_of(fit)
     leaps = int(min(LEAPS, max(affordable(fit, em_steps.CLIMBING) / pass_work(fit) / 3, 1)))
@@ -63,13 +54,13 @@ def climb(fit: Fit) -> tuple[float, float, float, float]:
         risen, last = _rise(fit, facts, leaps - 1)
     found, last = (risen + np.abs(np.diff(last)).sum()) * facts.nats, last * facts.nats
     # each term errs by some eps of what it is made of, in any direction, and so does the sum
-    noise = 4 * rounding(np.float64, facts.n) * (1 + facts.grain / facts.weight)
+    noise = 4 * claims.rounding(np.float64, facts.n) * (1 + facts.grain / facts.weight)
     steps = float(np.abs(np.diff(last)).sum())
     low, high = (found + total - steps for total in extrapolated_gain(last, noise))
     return found, low, high, 3 * leaps * noise
 
 
-def _rise(fit: Fit, facts: FitFacts, leaps: int) -> tuple[float, Array]:
+def _rise(fit: claims.Fit, facts: FitFacts, leaps: int) -> tuple[float, Array]:
     """Return how much more likely a mixture is that a search shows, and the objective over two plain steps from there.
 
     A mixture that is less likely is no way up: the steps are then made from the model, as they are where there is no search.
@@ -93,9 +84,9 @@ def _two_steps(parts: Any, facts: FitFacts) -> Array:
     return np.array([*values, em_steps.expect(parts, facts.rows)[0]])
 
 
-@claim(
+@claims.claim(
     "climbing on by EM gains at most 0.125 nats, all together",
-    kind=RULE_OF_THUMB,
+    kind=claims.RULE_OF_THUMB,
     source="CIL (3.13), (3.14); Aitken 1926",
     needs=(climb,),
 )
@@ -108,21 +99,23 @@ def fixed_point(fit):
     facts_of(fit).require_finite()
     found, low, high, noise = climb(fit)
     if low - noise <= TO_GO < low:
-        return unknown("the gains are rounding", measured=low, unit="nats to go")
+        return claims.unknown("the gains are rounding", measured=low, unit="nats to go")
     if TO_GO < low <= _grit(fit):
-        return unknown("rounding of the means alone costs as much", measured=low, unit="nats to go")
+        return claims.unknown(
+            "rounding of the means alone costs as much", measured=low, unit="nats to go"
+        )
     if low <= TO_GO < high:
-        return unknown("EM crawls: rounding hides its rate", measured=low, unit="nats to go")
+        return claims.unknown("EM crawls: rounding hides its rate", measured=low, unit="nats to go")
     advice = "EM has not arrived: lower tol, or raise max_iter"
     if np.asarray(fit.weights_).dtype == np.float32:
         advice += "; if that does not help, float32 is too coarse for numbers so far from zero"
-    return at_most(
+    return claims.at_most(
         low, TO_GO, unit="nats to go", advice=advice, note=f"{found:.2g} found by climbing, the rest extrapolated",
-        kind=PROVED if found > TO_GO else "",
+        kind=claims.PROVED if found > TO_GO else "",
     )  # fmt: skip
 
 
-def _grit(fit: Fit) -> float:
+def _grit(fit: claims.Fit) -> float:
     """The cost of rounding the means to their type, in nats: ½ Σ_j N_j (eps μ_j/σ_j)² of each feature; ten times that."""
     facts, eps = facts_of(fit), float(np.finfo(np.asarray(fit.weights_).dtype).eps)
     if not fit.has("means_"):
@@ -133,14 +126,14 @@ def _grit(fit: Fit) -> float:
     return float(10 * 0.5 * facts.n * facts.parts.pi @ (off**2 / variances).sum(axis=1))
 
 
-def _nudging_work(fit: Fit) -> float:
+def _nudging_work(fit: claims.Fit) -> float:
     most = affordable(fit, em_steps.NUDGING)
     return min(NUDGES * (NUDGE_STEPS + 1) * pass_work(fit), most)
 
 
-@claim(
+@claims.claim(
     "no nudge of the components lets EM climb higher",
-    kind=RULE_OF_THUMB,
+    kind=claims.RULE_OF_THUMB,
     source="CIL 3.1.3; Dempster, Laird & Rubin 1977",
     needs=(facts_of,),
     cost=_nudging_work,
@@ -157,23 +150,23 @@ def no_ascent_nearby(fit):
     facts.require_finite()
     steps = int(min(_nudging_work(fit), fit.work) / pass_work(fit) / NUDGES) - 1
     if steps < FEWEST:
-        return unknown("too little work allowed: pass seconds=… to certify")
+        return claims.unknown("too little work allowed: pass seconds=… to certify")
     anyway = climb(fit)[1]
     if anyway > TO_GO:
-        return unknown("EM still climbs without a nudge")
+        return claims.unknown("EM still climbs without a nudge")
     steps = min(steps, NUDGE_STEPS)
     with one_blas_thread():
         shown = fit.witness("climb_from_nudges", facts.parts, facts.rows, NUDGES, NUDGE, steps)
         if shown is None:
-            return unknown("no climb from a nudge came to an end")
+            return claims.unknown("no climb from a nudge came to an end")
         vector, growing = shown
         reached = em_steps.expect(facts.parts.of_vector(vector), facts.rows)[0]
     gain = (reached - facts.log_likelihood - facts.parts.log_prior()) * facts.nats - anyway
     if gain <= TO_GO and growing:
-        return unknown(STILL_GROWING, gain)
+        return claims.unknown(STILL_GROWING, gain)
     advice = "a saddle, or a flat top: start from elsewhere (n_init, another random_state), or use fewer components"
-    return at_most(
-        gain, TO_GO, advice, unit="nats", kind=PROVED if gain > TO_GO else "",
+    return claims.at_most(
+        gain, TO_GO, advice, unit="nats", kind=claims.PROVED if gain > TO_GO else "",
         note=f"beyond EM without one; {NUDGES} nudges of {NUDGE} standard deviations, {steps} steps each",
         witness={"parameters": vector} if gain > TO_GO else None,
     )  # fmt: skip

@@ -27,14 +27,10 @@ from lemmata.audit.clustering.nearest_centres import eps_of, one_blas_thread
 from lemmata.audit.kernel.attributes import attributes_sound, discrepancy, statements_true
 from lemmata.audit.kernel.claims import PROVED, CannotTell, Fit, at_most, claim, rounding
 from lemmata.audit.kernel.runs import never_rose
+from lemmata.audit.mixtures import refits
 from lemmata.audit.mixtures.climbs import fixed_point, no_ascent_nearby
 from lemmata.audit.mixtures.em_steps import Reading, facts_of, pass_work, posterior
 from lemmata.audit.mixtures.gaussians import SHAPES, kind_of
-from lemmata.audit.mixtures.refits import (
-    fresh_rows_as_likely,
-    memberships_clear,
-    worth_its_components,
-)
 from lemmata.audit.mixtures.shapes import enough_rows, no_collapsed_component
 
 Array = np.ndarray
@@ -284,8 +280,8 @@ MIXTURE_CLAIMS = (
     no_ascent_nearby,
     enough_rows,
     no_collapsed_component,
-    memberships_clear,
-    worth_its_components,
-    fresh_rows_as_likely,
+    refits.memberships_clear,
+    refits.worth_its_components,
+    refits.fresh_rows_as_likely,
 )
 COUNT_MIXTURE_CLAIMS = (*MIXTURE_CLAIMS, every_row_possible)

@@ -22,17 +22,7 @@ import numpy as np
 from scipy.stats import norm
 
 from lemmata.audit.clustering.nearest_centres import Frame, one_blas_thread
-from lemmata.audit.kernel.claims import (
-    PROVED,
-    STATISTICAL,
-    CannotTell,
-    Fit,
-    at_least,
-    at_most,
-    claim,
-    price_of,
-    unknown,
-)
+from lemmata.audit.kernel import claims
 from lemmata.audit.kernel.concentration import effective_size
 from lemmata.audit.mixtures import em_steps
 from lemmata.audit.mixtures.em_steps import (
@@ -67,7 +57,7 @@ class SampledRows(NamedTuple):
         return [(self.rows[which], self.weights[which])]
 
 
-def _room(fit: Fit, times: float, share: float) -> int:
+def _room(fit: claims.Fit, times: float, share: float) -> int:
     """Number of rows that may be read so many times; 0 where they are too few for the shapes."""
     parts, n = known_components(fit), fit.data.shape[0]
     work = em_steps.affordable(fit, share) / times - em_steps.OVERHEAD
@@ -75,7 +65,7 @@ def _room(fit: Fit, times: float, share: float) -> int:
     return 0 if room < min(0.8 * n, 20 * parts.k * parts.rows_needed) else room
 
 
-def _folds(fit: Fit) -> tuple[int, int]:
+def _folds(fit: claims.Fit) -> tuple[int, int]:
     """Number of thirds that are left out in turn, and of rows: all three if they are few, else one."""
     n = fit.data.shape[0]
     if n <= SMALL and _room(fit, FOLDS * THIRD_PASSES, em_steps.THIRDS) == n:
@@ -83,7 +73,7 @@ def _folds(fit: Fit) -> tuple[int, int]:
     return 1, _room(fit, THIRD_PASSES, em_steps.THIRDS)
 
 
-def _sample(fit: Fit, most: int) -> SampledRows:
+def _sample(fit: claims.Fit, most: int) -> SampledRows:
     """Some rows of positive weight of which something is known, at random, in float64."""
     data, (n, d) = fit.data, fit.data.shape
     chosen = np.arange(n)
@@ -96,11 +86,11 @@ def _sample(fit: Fit, most: int) -> SampledRows:
     return SampledRows(rows[counts], weights[counts])
 
 
-def _refit(fit: Fit, parts: Any, rows: list[tuple[Array, Array]]) -> Any:
+def _refit(fit: claims.Fit, parts: Any, rows: list[tuple[Array, Array]]) -> Any:
     """Return components fitted to some of the rows: a search leads near, and a plain step makes them of these rows alone."""
     shown = fit.witness("refit_mixture", parts, rows, REFIT_STEPS - 1)
     if shown is None:
-        raise CannotTell("no search fitted parts of the rows")
+        raise claims.CannotTell("no search fitted parts of the rows")
     near = parts.of_vector(shown)
     return near.step(em_steps.expect(near, rows)[1])
 
@@ -111,19 +101,19 @@ TOO_LITTLE = "too little work allowed for fits to enough rows: pass seconds=… 
 # --- labels -----------------------------------------------------------------------------------------------------------
 
 
-def _work(fit: Fit, passes: float, room: int) -> float:
+def _work(fit: claims.Fit, passes: float, room: int) -> float:
     per_pass = known_components(fit).work(room) + em_steps.OVERHEAD + em_steps.hole_work(fit, room)
     return passes * per_pass
 
 
-def _third_work(fit: Fit) -> float:
+def _third_work(fit: claims.Fit) -> float:
     folds, room = _folds(fit)
     return _work(fit, folds * THIRD_PASSES, room)
 
 
-@claim(
+@claims.claim(
     "a fit to other rows gives at least 95 % of the labels again",
-    kind=STATISTICAL,
+    kind=claims.STATISTICAL,
     source="CIL (3.4); Hoeffding 1963",
     confidence=CONFIDENCE,
     needs=(facts_of,),
@@ -140,14 +130,14 @@ def memberships_clear(fit):
     facts.require_several()
     folds, room = _folds(fit)
     if not room:
-        return unknown(TOO_LITTLE)
+        return claims.unknown(TOO_LITTLE)
     try:
         with one_blas_thread():
             doubts, weights = _doubts(fit, facts.parts, _sample(fit, room), folds)
     except np.linalg.LinAlgError:
-        return unknown("a component collapses where a third of the rows is left out")
+        return claims.unknown("a component collapses where a third of the rows is left out")
     if not len(doubts):
-        return unknown("no rows could be left out")
+        return claims.unknown("no rows could be left out")
     mean, n = float(weights @ doubts / weights.sum()), effective_size(weights)
     low, high = share_bounds(mean, n, SHOWN)
     advice = (
@@ -155,13 +145,13 @@ def memberships_clear(fit):
     )
     note = f"{mean:.2%} of {n:,.0f} rows left out"
     if low <= SOFT < high or (low > SOFT and room < fit.data.shape[0]):
-        return unknown(f"between {low:.1%} and {high:.1%} of the labels change", mean)
-    return at_most(
+        return claims.unknown(f"between {low:.1%} and {high:.1%} of the labels change", mean)
+    return claims.at_most(
         high if high <= SOFT else low, SOFT, advice, unit="labels that change", note=note
     )
 
 
-def _doubts(fit: Fit, parts: Any, sample: SampledRows, folds: int) -> tuple[Array, Array]:
+def _doubts(fit: claims.Fit, parts: Any, sample: SampledRows, folds: int) -> tuple[Array, Array]:
     """1 − r_z(x) of the rows left out, r from a fit to the others, and their weights."""
     fold = np.random.default_rng(1).permutation(len(sample.rows)) % FOLDS
     labels = parts.joint(sample.rows).argmax(axis=1)
@@ -199,13 +189,13 @@ def share_bounds(mean: float, n: float, nats: float) -> tuple[float, float]:
 # --- the number of components -----------------------------------------------------------------------------------------
 
 
-def _half_work(fit: Fit) -> float:
+def _half_work(fit: claims.Fit) -> float:
     return _work(fit, HALF_PASSES, _room(fit, HALF_PASSES, em_steps.HALVES))
 
 
-@claim(
+@claims.claim(
     "one component fewer would not do",
-    kind=STATISTICAL,
+    kind=claims.STATISTICAL,
     source="CIL20 6.4; Wasserman, Ramdas & Balakrishnan 2020",
     confidence=CONFIDENCE,
     needs=(facts_of,),
@@ -223,22 +213,22 @@ def worth_its_components(fit):
     facts.require_several()
     room = _room(fit, HALF_PASSES, em_steps.HALVES)
     if not room:
-        return unknown(TOO_LITTLE)
+        return claims.unknown(TOO_LITTLE)
     try:
         with one_blas_thread():
             needed, spare = _ratios(fit, facts.parts, _sample(fit, room))
     except np.linalg.LinAlgError:
-        return unknown("a component collapses where half of the rows is left out")
+        return claims.unknown("a component collapses where half of the rows is left out")
     advice = "fewer components predict other rows better: lower n_components (see lemmata.mixtures.select)"
     if needed >= SHOWN:
-        return at_least(needed, SHOWN, unit="ln U")
+        return claims.at_least(needed, SHOWN, unit="ln U")
     if spare >= SHOWN and not room < fit.data.shape[0]:
         note = f"fewer components are {spare:.3g} nats ahead on other rows"
-        return at_least(-spare, SHOWN, advice, "ln U", note)
-    return unknown("the rows do not tell k from k − 1 components", needed, "ln U")
+        return claims.at_least(-spare, SHOWN, advice, "ln U", note)
+    return claims.unknown("the rows do not tell k from k − 1 components", needed, "ln U")
 
 
-def _ratios(fit: Fit, parts: Any, sample: SampledRows) -> tuple[float, float]:
+def _ratios(fit: claims.Fit, parts: Any, sample: SampledRows) -> tuple[float, float]:
     """ln U for k components over k − 1, and for k − 1 or one over k, each the mean over both halves."""
     side = np.random.default_rng(2).permutation(len(sample.rows)) % 2
     if len(side) < 2:
@@ -274,27 +264,29 @@ def _alone(parts: Any, half: list[tuple[Array, Array]]) -> Any:
     return em_steps.make_steps(em_steps.merge_all(parts), half, TRIAL_STEPS)
 
 
-def _fewer(fit: Fit, parts: Any, half: list[tuple[Array, Array]]) -> Any:
+def _fewer(fit: claims.Fit, parts: Any, half: list[tuple[Array, Array]]) -> Any:
     """Return the best mixture with one component fewer that a search finds for these rows."""
     shown = fit.witness("fewer_components", parts, half, PAIRS, TRIAL_STEPS, REFIT_STEPS)
     if shown is None:
-        raise CannotTell("no search fitted fewer components")
+        raise claims.CannotTell("no search fitted fewer components")
     return parts.merge(0, parts.k - 1).of_vector(shown)
 
 
 # --- fresh rows -------------------------------------------------------------------------------------------------------
 
 
-def _fresh_work(fit: Fit) -> float:
+def _fresh_work(fit: claims.Fit) -> float:
     """Return the price of going through both; nothing is read where there are no fresh rows."""
     if fit.y is None:
         return 0.0
-    return price_of(fit, lambda fit: pass_work(fit) + pass_work(fit, len(fit.y)), (facts_of,))
+    return claims.price_of(
+        fit, lambda fit: pass_work(fit) + pass_work(fit, len(fit.y)), (facts_of,)
+    )
 
 
-@claim(
+@claims.claim(
     "fresh rows are as likely as those fitted to, up to 0.1 nats per feature",
-    kind=STATISTICAL,
+    kind=claims.STATISTICAL,
     source="CIL20 6.4",
     confidence=CONFIDENCE,
     cost=_fresh_work,
@@ -302,7 +294,7 @@ def _fresh_work(fit: Fit) -> float:
 def fresh_rows_as_likely(fit):
     """The mean of ln p(x) over the training rows less that over rows given as y, in nats per feature; normal approximation."""
     if fit.y is None or np.ndim(fit.y) != 2 or np.shape(fit.y)[1] != fit.data.shape[1]:
-        return unknown("pass rows that were not fitted to: certify(X, fresh_rows)")
+        return claims.unknown("pass rows that were not fitted to: certify(X, fresh_rows)")
     facts, rows, unit = facts_of(fit), Blocks.of(np.asarray(fit.y)), "nats per feature"
     facts.require_finite()
     with one_blas_thread():
@@ -313,16 +305,16 @@ def fresh_rows_as_likely(fit):
         if impossible:
             advice = "their log-likelihood is −∞: fit with smoothing > 0"
             note = f"{impossible:,} fresh rows have probability 0"
-            return at_most(np.inf, PER_FEATURE, advice, unit, note, kind=PROVED)
+            return claims.at_most(np.inf, PER_FEATURE, advice, unit, note, kind=claims.PROVED)
         seen, fresh = _scores(facts, fit.data), _scores(facts, rows)
     d = fit.data.shape[1]
     gap, error = (seen[0] - fresh[0]) / d, float(np.sqrt(seen[1] + fresh[1])) / d
     slack = float(norm.ppf(CONFIDENCE)) * error
     if abs(gap - PER_FEATURE) <= slack:
-        return unknown(f"a gap of {gap:.2g} ± {slack:.2g} nats per feature", gap)
+        return claims.unknown(f"a gap of {gap:.2g} ± {slack:.2g} nats per feature", gap)
     bound = gap + slack if gap + slack <= PER_FEATURE else gap - slack
     advice = "the model has memorised its rows: use fewer components, covariance_type='diag' or 'tied', or more rows"
-    return at_most(bound, PER_FEATURE, advice, unit=unit, note=f"gap {gap:.2g}")
+    return claims.at_most(bound, PER_FEATURE, advice, unit=unit, note=f"gap {gap:.2g}")
 
 
 def _scores(facts: FitFacts, data: Any) -> tuple[float, float]:

@@ -18,30 +18,10 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from lemmata.audit.kernel import claims
 from lemmata.audit.kernel.attributes import attributes_sound, discrepancy, statements_true
-from lemmata.audit.kernel.claims import (
-    PROVED,
-    RULE_OF_THUMB,
-    STATISTICAL,
-    CannotTell,
-    Fit,
-    at_least,
-    at_most,
-    claim,
-    rounding,
-    unknown,
-)
+from lemmata.audit.predict.kernels import kernel_matrices
 from lemmata.audit.predict.kernels.grams import difference, gamma_of
-from lemmata.audit.predict.kernels.kernel_matrices import (
-    DENSE,
-    MOST,
-    Facts,
-    divide,
-    facts,
-    is_given,
-    kernel_matrix,
-    spectrum,
-)
 from lemmata.audit.predict.rows import whole
 from lemmata.audit.reduction.principal_axes import compare_axes, compare_error
 from lemmata.audit.reduction.sampling_error import GROUPS, LEVEL, Turn, judge_turn, stretches, turn
@@ -59,7 +39,7 @@ DIGITS = 1e-4  # stated numbers are true to four digits
 # --- what the attributes have to be -----------------------------------------------------------------------------------
 
 
-def _disagreements(fit: Fit) -> Iterator[str]:
+def _disagreements(fit: claims.Fit) -> Iterator[str]:
     rows = fit.get("X_fit_")
     if rows is None or getattr(rows, "ndim", 0) != 2 or rows.shape[0] != len(fit.eigenvectors_):
         yield f"X_fit_ does not have the {len(fit.eigenvectors_):,} rows of eigenvectors_"
@@ -80,7 +60,7 @@ SOUND = attributes_sound(
 )
 
 
-def _statements(fit: Fit) -> Mapping[str, float]:
+def _statements(fit: claims.Fit) -> Mapping[str, float]:
     """Each stated number against its definition.
 
     eigenvalues_ : the Rayleigh quotients of the eigenvectors
@@ -91,12 +71,12 @@ def _statements(fit: Fit) -> Mapping[str, float]:
     X_transformed_fit_, dual_coef_ : the coordinates of the rows, and the ridge regression of the rows on them
     """
     rows = whole(fit.data)
-    found = {} if is_given(fit) else {"X_fit_": difference(fit.X_fit_, rows)}
+    found = {} if kernel_matrices.is_given(fit) else {"X_fit_": difference(fit.X_fit_, rows)}
     if fit.get("gamma_") is not None:
         found["gamma_"] = discrepancy(fit.gamma_, _gamma(fit, rows), abs(float(fit.gamma_)), 1e-6)
     try:
-        known = facts(fit)
-    except CannotTell:
+        known = kernel_matrices.facts(fit)
+    except claims.CannotTell:
         if rows.shape[0] != len(fit.eigenvectors_):
             found["eigenvectors_"] = np.inf
         return found
@@ -111,7 +91,7 @@ def _statements(fit: Fit) -> Mapping[str, float]:
         true = known.means @ alpha / np.sqrt(known.values)
         sizes = np.abs(known.means) @ np.abs(alpha) / np.sqrt(known.values)
         # entries of K err by √d terms each, their means by √n more
-        own = rounding(fit.offset_.dtype, rows.shape[0] * rows.shape[1])
+        own = claims.rounding(fit.offset_.dtype, rows.shape[0] * rows.shape[1])
         error = DIGITS * np.abs(true) + own * sizes
         found["offset_"] = discrepancy(stated / np.sqrt(known.unit), true, error, 1.0)
     if fit.get("dual_coef_") is not None:
@@ -119,7 +99,7 @@ def _statements(fit: Fit) -> Mapping[str, float]:
     return found
 
 
-def _gamma(fit: Fit, rows: Any) -> float:
+def _gamma(fit: claims.Fit, rows: Any) -> float:
     named = isinstance(fit.kernel, str)
     asked = fit.get("gamma") if named else getattr(fit.get("kernel_"), "gamma", fit.get("gamma"))
     if named and fit.kernel == "linear" and asked == "scale":
@@ -127,7 +107,7 @@ def _gamma(fit: Fit, rows: Any) -> float:
     return gamma_of(asked, rows)
 
 
-def _preimages(fit: Fit, known: Facts, rows: Any) -> dict[str, float]:
+def _preimages(fit: claims.Fit, known: kernel_matrices.Facts, rows: Any) -> dict[str, float]:
     """The ridge Σ w‖x − k(z)ᵀC‖² + α tr(CᵀKC), K the kernel of the coordinates z: what it gives back for the rows, KC.
 
     C = D^½(D^½KD^½ + αI)⁻¹D^½X; compared where K shows it, since its small eigenvalues leave C itself open.
@@ -137,10 +117,10 @@ def _preimages(fit: Fit, known: Facts, rows: Any) -> dict[str, float]:
     true = known.coordinates * np.sqrt(known.unit)
     slack = DIGITS * np.abs(true).max() + np.sqrt(known.unit) * known.noise / np.sqrt(known.values)
     found = {"X_transformed_fit_": discrepancy(np.abs(Z[:, kept]), np.abs(true), slack, 1.0)}
-    K, X = kernel_matrix(fit, Z, Z), np.asarray(rows, dtype=np.float64)
+    K, X = kernel_matrices.kernel_matrix(fit, Z, Z), np.asarray(rows, dtype=np.float64)
     root = np.sqrt(known.weights * known.heaviest)[:, None]
     values, V = np.linalg.eigh(root * K * root.T)
-    own = rounding(fit.dual_coef_.dtype, len(K))
+    own = claims.rounding(fit.dual_coef_.dtype, len(K))
     clear = values + fit.alpha > own * values[-1]
     V = V[:, clear] / (values[clear] + fit.alpha) @ (V[:, clear].T @ (root * X))
     given, expected = K @ C, K @ (root * V)
@@ -149,34 +129,34 @@ def _preimages(fit: Fit, known: Facts, rows: Any) -> dict[str, float]:
     return found
 
 
-TRUE = statements_true(_statements, needs=(facts,))
+TRUE = statements_true(_statements, needs=(kernel_matrices.facts,))
 
 
 # --- claims -----------------------------------------------------------------------------------------------------------
 
 
-@claim(
+@claims.claim(
     "vector i is within 1° of the eigenvector i of the centred kernel matrix, for every i",
-    kind=PROVED,
+    kind=claims.PROVED,
     source="CIL 1.4.3; Davis & Kahan 1970",
-    needs=(spectrum,),
+    needs=(kernel_matrices.spectrum,),
 )
 def principal_axes(fit):
-    return compare_axes(facts(fit).around, spectrum(fit))
+    return compare_axes(kernel_matrices.facts(fit).around, kernel_matrices.spectrum(fit))
 
 
-@claim(
+@claims.claim(
     "the coordinates of the rows have mean 0, variances λ/n and no correlation, to 1 %",
-    kind=PROVED,
+    kind=claims.PROVED,
     source="CIL 1.4.2",
-    needs=(facts,),
+    needs=(kernel_matrices.facts,),
 )
 def uncorrelated(fit):
     """[1/√n, Z/√λ] has orthonormal columns, Z being what the model's own X_fit_ gives for the rows."""
-    known = facts(fit)
+    known = kernel_matrices.facts(fit)
     clear = known.values > CLEAR * known.noise
     if not clear.any():
-        return unknown("every eigenvalue is near rounding")
+        return claims.unknown("every eigenvalue is near rounding")
     Z = _coordinates(fit, known)[:, clear] / np.sqrt(known.values[clear])
     ones = np.full(len(Z), 1 / np.sqrt(known.weights.sum()))
     basis = np.column_stack([ones, Z]) * np.sqrt(known.weights)[:, None]
@@ -185,74 +165,76 @@ def uncorrelated(fit):
         "the embedding is not that of these rows: X_fit_, eigenvectors_ or eigenvalues_ do not belong together, or the solver "
         "has not converged; lower tol, or fit again"
     )
-    return at_most(error, CORRELATION, unit="|corr − I|", advice=advice)
+    return claims.at_most(error, CORRELATION, unit="|corr − I|", advice=advice)
 
 
-def _coordinates(fit: Fit, known: Facts) -> Array:
+def _coordinates(fit: claims.Fit, known: kernel_matrices.Facts) -> Array:
     """The coordinates that `transform` gives the rows: from X_fit_, which is the data unless it was changed."""
     rows, basis = whole(fit.data), fit.X_fit_
-    if is_given(fit) or difference(basis, rows) <= 1:
+    if kernel_matrices.is_given(fit) or difference(basis, rows) <= 1:
         return known.coordinates
     alpha = np.sqrt(known.weights)[:, None] * known.vectors
-    inside = kernel_matrix(fit, basis, basis) / known.unit @ known.p
-    across = kernel_matrix(fit, rows, basis) / known.unit
+    inside = kernel_matrices.kernel_matrix(fit, basis, basis) / known.unit @ known.p
+    across = kernel_matrices.kernel_matrix(fit, rows, basis) / known.unit
     centred = across - (across @ known.p)[:, None] - inside + known.p @ inside
     return centred @ alpha / np.sqrt(known.values)
 
 
-@claim(
+@claims.claim(
     "its error in feature space is within 1 % of the least that so many directions have",
-    kind=PROVED,
+    kind=claims.PROVED,
     source="CIL Prop. 1.4.1, Thm 1.4.4",
-    needs=(spectrum,),
+    needs=(kernel_matrices.spectrum,),
 )
 def most_variance(fit):
     """The projection onto span{Φ̃ᵀα} captures tr(G⁻¹ VᵀV), G = aᵀMa and V = Ma: no orthonormality is assumed."""
-    known = facts(fit)
+    known = kernel_matrices.facts(fit)
     if known.around.total <= known.own_noise:
-        return unknown("the centred kernel matrix is zero to rounding")
-    if spectrum(fit).seen < -len(known.M) * known.own_noise:
-        return unknown("the kernel matrix is not positive semidefinite: there is no feature space")
+        return claims.unknown("the centred kernel matrix is zero to rounding")
+    if kernel_matrices.spectrum(fit).seen < -len(known.M) * known.own_noise:
+        return claims.unknown(
+            "the kernel matrix is not positive semidefinite: there is no feature space"
+        )
     scaled = known.vectors / np.sqrt(known.values)
     V = known.around.SC / np.sqrt(known.values)
     captured = float(np.trace(np.linalg.lstsq(scaled.T @ V, V.T @ V, rcond=None)[0]))
-    return compare_error(known.around.total - captured, known.around, spectrum(fit))
+    return compare_error(known.around.total - captured, known.around, kernel_matrices.spectrum(fit))
 
 
-@claim(
+@claims.claim(
     "every kept eigenvalue stands above rounding",
-    kind=RULE_OF_THUMB,
+    kind=claims.RULE_OF_THUMB,
     source="CIL Thm 1.4.7",
-    needs=(facts,),
+    needs=(kernel_matrices.facts,),
 )
 def above_rounding(fit):
-    known = facts(fit)
+    known = kernel_matrices.facts(fit)
     values = np.asarray(fit.eigenvalues_, dtype=np.float64) / known.unit / known.heaviest
     good = int(np.sum(values > known.noise))
     advice = f"keep n_components <= {good}; or use float64, centre the columns, or raise a very small gamma"
     least, bound = values.min() / values.max(), known.noise / values.max()
-    return at_least(least, bound, advice, unit="smallest λ / λ₁")
+    return claims.at_least(least, bound, advice, unit="smallest λ / λ₁")
 
 
-@claim(
+@claims.claim(
     "the effective rank is at most half that of the identity: rows resemble others, not themselves alone",
-    kind=RULE_OF_THUMB,
+    kind=claims.RULE_OF_THUMB,
     source="ML Kernels",
-    needs=(facts,),
+    needs=(kernel_matrices.facts,),
 )
 def informative(fit):
     """The effective rank (Σλ)²/Σλ² of K̃. It is n − 1 where K is the identity; a kernel that generalises stays far below."""
-    known = facts(fit)
+    known = kernel_matrices.facts(fit)
     n, total = int(np.sum(known.weights > 0)), known.around.total
     size = float(np.einsum("ij,ij->", known.M, known.M))
     if n < FEW or total <= known.noise or size <= 0:
-        return unknown(f"needs {FEW} rows that differ")
+        return claims.unknown(f"needs {FEW} rows that differ")
     rank, most = total**2 / size, (n - 1) / 2
     advice = "" if rank <= most else _advise_kernel(fit)
-    return at_most(rank, most, advice, unit="effective rank")
+    return claims.at_most(rank, most, advice, unit="effective rank")
 
 
-def _advise_kernel(fit: Fit) -> str:
+def _advise_kernel(fit: claims.Fit) -> str:
     """Suggest γ = 1 / median ‖x − y‖² over a sample of rows, for kernels that have a γ of distances."""
     other = "the rows are nearly orthogonal in feature space: choose another kernel, or scale the columns"
     if "rbf" not in (fit.kernel, type(fit.kernel).__name__.lower()):
@@ -267,42 +249,44 @@ def _advise_kernel(fit: Fit) -> str:
     return f"K is close to the identity: {hint.format(1 / middle)}" if middle > 0 else other
 
 
-def _cost_of_turn(fit: Fit) -> float:
+def _cost_of_turn(fit: claims.Fit) -> float:
     n, q = fit.data.shape[0], len(fit.eigenvalues_) + 1
-    if n > MOST:
+    if n > kernel_matrices.MOST:
         return 0.0
-    return float(GROUPS) * q * n * (n if n > DENSE else n / GROUPS)
+    return float(GROUPS) * q * n * (n if n > kernel_matrices.DENSE else n / GROUPS)
 
 
-@claim(
+@claims.claim(
     "sampling turns the subspace by at most 30° on average",
-    kind=STATISTICAL,
+    kind=claims.STATISTICAL,
     confidence=LEVEL,
     source="CIL 1.4.2; Anderson 1963",
     cost=_cost_of_turn,
-    needs=(spectrum,),
+    needs=(kernel_matrices.spectrum,),
 )
 def subspace_determined(fit):
     """The angle that is expected between this subspace and that of the law the rows came from (see sampling_error.py)."""
-    known = facts(fit)
-    found, k, n = spectrum(fit), len(known.values), len(known.M)
+    known = kernel_matrices.facts(fit)
+    found, k, n = kernel_matrices.spectrum(fit), len(known.values), len(known.M)
     if len(found.values) <= k or found.values[k] <= n * known.own_noise:
-        return unknown("no variance is left outside the subspace: nothing tells how it would turn")
+        return claims.unknown(
+            "no variance is left outside the subspace: nothing tells how it would turn"
+        )
     if known.values[-1] <= CLEAR * known.noise:
-        return unknown("the last eigenvalue kept is near rounding")
+        return claims.unknown("the last eigenvalue kept is near rounding")
     away = "the vectors are {:.0f}° away from the leading ones themselves: use eigen_solver='dense'"
     turn_of = partial(_sampling_turn, known, found, k)
     return judge_turn(fit, known.around, found, known.own_noise, turn_of, away)
 
 
-def _sampling_turn(known: Facts, found: Spectrum, k: int, numbers: Array) -> Turn:
+def _sampling_turn(known: kernel_matrices.Facts, found: Spectrum, k: int, numbers: Array) -> Turn:
     """`turn` in feature space. Means over a group deviate by Φ̃ᵀt, t = (p restricted to the group and normed − p)∘z_i: along the
     known axes by their coordinates' products with t, beyond them by what is left of ‖Φ̃ᵀt‖² = tᵀK̃t."""
     total, root = known.weights.sum(), np.sqrt(known.weights)[:, None]
     count = len(found.values) if found.whole else k + 1
     values = np.maximum(found.values[:count], 0)
     # coordinates of the rows: z_j = √λ_j u_j/√w
-    Z = divide(found.vectors[:, :count], root) * np.sqrt(values)
+    Z = kernel_matrices.divide(found.vectors[:, :count], root) * np.sqrt(values)
     q = min(k + 1, count)
 
     # the whole sample's means are taken off those of each group, whose rows are consecutive
@@ -320,7 +304,7 @@ def _sampling_turn(known: Facts, found: Spectrum, k: int, numbers: Array) -> Tur
             if not found.whole:
                 T = -weighted
                 T[start:stop] += weighted[start:stop] / share
-                scaled = divide(T, root)
+                scaled = kernel_matrices.divide(T, root)
                 norms = np.einsum("ij,ij->j", scaled, known.M @ scaled)
                 beyond = np.maximum(norms - np.sum(inside**2, axis=0), 0)
             yield share, inside, beyond
@@ -329,28 +313,28 @@ def _sampling_turn(known: Facts, found: Spectrum, k: int, numbers: Array) -> Tur
     return turn(deviations(), values / total, k, known.own_noise / total, ceiling)
 
 
-@claim(
+@claims.claim(
     "the kernel matrix of up to 300 rows is positive semidefinite",
-    kind=PROVED,
+    kind=claims.PROVED,
     source="ML Mercer",
     cost=lambda fit: EIGH * float(min(fit.data.shape[0], SAMPLE)) ** 3,
-    needs=(facts,),
+    needs=(kernel_matrices.facts,),
 )
 def positive_semidefinite(fit):
     """No inner product gives a negative eigenvalue, and principal blocks of a psd matrix are psd."""
-    known, rows = facts(fit), whole(fit.data)
+    known, rows = kernel_matrices.facts(fit), whole(fit.data)
     sample, dtype = _spread(rows.shape[0], SAMPLE), np.dtype(np.float64)
-    if is_given(fit):
+    if kernel_matrices.is_given(fit):
         K, dtype = rows[np.ix_(sample, sample)], np.asarray(rows[:0]).dtype
     elif known.kernel is None:
-        K = kernel_matrix(fit, rows[sample], rows[sample])
+        K = kernel_matrices.kernel_matrix(fit, rows[sample], rows[sample])
     else:
         K = known.kernel[np.ix_(sample, sample)]
-    bound = -rounding(dtype, len(sample) * rows.shape[1])
+    bound = -claims.rounding(dtype, len(sample) * rows.shape[1])
     least = _least_eigenvalue(np.asarray(K, dtype=np.float64) / known.unit, bound)
     note = f"{SAMPLE:,} of the rows" if len(known.M) > SAMPLE else ""
     advice = "distances in feature space can be negative: use another kernel (poly: coef0 >= 0; not sigmoid)"
-    return at_least(least, bound, advice, unit="λ_min / |λ|_max", note=note)
+    return claims.at_least(least, bound, advice, unit="λ_min / |λ|_max", note=note)
 
 
 def _least_eigenvalue(K: Array, least: float) -> float:

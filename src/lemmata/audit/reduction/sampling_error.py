@@ -23,15 +23,8 @@ import numpy as np
 from scipy.special import fdtri, gammaincinv
 
 from lemmata.audit.kernel.claims import RULE_OF_THUMB, Evidence, Fit, at_most, unknown
+from lemmata.audit.reduction import spectra
 from lemmata.audit.reduction.principal_axes import own_angle
-from lemmata.audit.reduction.spectra import (
-    Around,
-    ScaledRows,
-    Spectrum,
-    around,
-    scaled_rows,
-    scatter,
-)
 
 Array = np.ndarray
 
@@ -162,9 +155,9 @@ def _degrees(square: Array | float) -> Array:
 # --- rows of a fit ----------------------------------------------------------------------------------------------------
 
 
-def turn_of_rows(fit: Fit, known: Spectrum, k: int, numbers: Array) -> Turn:
+def turn_of_rows(fit: Fit, known: spectra.Spectrum, k: int, numbers: Array) -> Turn:
     """`turn` on the rows of a fit, by one pass: mean_g (x − c) zᵀ of every group, seen from the known axes."""
-    rows, noise = scaled_rows(fit), around(fit).noise
+    rows, noise = spectra.scaled_rows(fit), spectra.around(fit).noise
     q = min(k + 1, known.vectors.shape[1])
     W = known.vectors[:, :q]
     U = known.vectors if known.whole else W  # what is not known lies beyond
@@ -186,7 +179,9 @@ def turn_of_rows(fit: Fit, known: Spectrum, k: int, numbers: Array) -> Turn:
     return turn(deviations(), known.values[:q], k, noise, known.ceiling)
 
 
-def _group_products(rows: ScaledRows, W: Array, numbers: Array) -> Iterator[tuple[float, Array]]:
+def _group_products(
+    rows: spectra.ScaledRows, W: Array, numbers: Array
+) -> Iterator[tuple[float, Array]]:
     """The weight and Σ p (x − c)(x − c)ᵀW of each group of consecutive rows, those of equal numbers."""
     if rows.centred is not None and rows.shares is not None:
         weighted = (rows.centred @ W) * rows.shares[:, None]
@@ -205,7 +200,7 @@ def _group_products(rows: ScaledRows, W: Array, numbers: Array) -> Iterator[tupl
                     yield share, M
                 share, M, last = 0.0, np.zeros(W.shape), here[start]
             share += float(p[start:stop].sum())
-            M = M + scatter(block[start:stop], p[start:stop], rows.centre, W)
+            M = M + spectra.scatter(block[start:stop], p[start:stop], rows.centre, W)
     if share > 0:
         yield share, M
 
@@ -221,8 +216,8 @@ def stretches(numbers: Array) -> Iterator[tuple[int, int]]:
 
 def judge_turn(
     fit: Fit,
-    facts: Around,
-    known: Spectrum,
+    facts: spectra.Around,
+    known: spectra.Spectrum,
     noise: float,
     turn_of: Callable[[Array], Turn],
     when_away: str,

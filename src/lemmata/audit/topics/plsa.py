@@ -16,19 +16,8 @@ from collections.abc import Iterator
 import numpy as np
 import scipy.sparse as sp
 
+from lemmata.audit.kernel import claims
 from lemmata.audit.kernel.attributes import attributes_sound, discrepancy, statements_true
-from lemmata.audit.kernel.claims import (
-    PROVED,
-    RULE_OF_THUMB,
-    Fit,
-    at_least,
-    at_most,
-    claim,
-    fact,
-    passes,
-    rounding,
-    unknown,
-)
 from lemmata.audit.topics.nmf.facts import entry_products
 from lemmata.audit.topics.nmf.uniqueness import judge_unique
 from lemmata.audit.topics.runs import never_fell
@@ -43,16 +32,16 @@ SEARCH = 99  # steps of EM, at most, that decide what the tangent leaves open
 FITTING = 20  # steps of EM that a search for mixtures which a model does not state may take
 
 
-def off_the_simplex(fit: Fit, name: str, what: str) -> Iterator[str]:
+def off_the_simplex(fit: claims.Fit, name: str, what: str) -> Iterator[str]:
     """The worst row of an attribute, if it does not sum to 1."""
     P = np.asarray(fit.get(name), dtype=np.float64)
     off = np.abs(P.sum(axis=1) - 1)
     worst = int(off.argmax())
-    if off[worst] > rounding(np.asarray(fit.get(name)).dtype, P.shape[1]):
+    if off[worst] > claims.rounding(np.asarray(fit.get(name)).dtype, P.shape[1]):
         yield f"{what} {worst} of {name} sums to {P[worst].sum():.6g}, not to 1"
 
 
-def _unsound(fit: Fit) -> Iterator[str]:
+def _unsound(fit: claims.Fit) -> Iterator[str]:
     for name, what in (("components_", "topic"), ("doc_topic_", "document")):
         if fit.get(name) is not None:
             yield from off_the_simplex(fit, name, what)
@@ -69,7 +58,7 @@ SOUND = attributes_sound(
 )
 
 
-def topic_word(fit: Fit) -> Array:
+def topic_word(fit: claims.Fit) -> Array:
     """p(word | topic): `components_`, or where they are counts (of a model with a prior) their rows over their sums."""
     rows = np.asarray(fit.components_, np.float64)
     if fit.get("doc_topic_prior_") is None:
@@ -85,7 +74,7 @@ class LikelihoodFacts:
     best θ is a mean of counts, α_z more of each (audit/topics/mixtures.py).
     """
 
-    def __init__(self, fit: Fit, theta: Array):
+    def __init__(self, fit: claims.Fit, theta: Array):
         self.loglik = self.gain = self.tokens = self.prior = 0.0
         phi, first, shares, added = topic_word(fit), 0, [], []
         alpha = np.zeros(len(phi)) + np.asarray(fit.get("doc_topic_prior_", 0.0), np.float64)
@@ -120,13 +109,13 @@ class LikelihoodFacts:
         return self.loglik + self.prior
 
 
-def _work(fit: Fit) -> float:
+def _work(fit: claims.Fit) -> float:
     steps = FITTING if fit.get("doc_topic_") is None else 1
-    return passes(4.0 * len(fit.components_) * steps)(fit)
+    return claims.passes(4.0 * len(fit.components_) * steps)(fit)
 
 
-@fact(cost=_work)
-def mixture_facts(fit: Fit) -> LikelihoodFacts | None:
+@claims.fact(cost=_work)
+def mixture_facts(fit: claims.Fit) -> LikelihoodFacts | None:
     """Return the facts at the mixtures of the model, or where it has a prior and states none at mixtures that were found.
 
     None where the mixtures are not those of these documents, or better ones than those found might be far better.
@@ -143,27 +132,27 @@ def mixture_facts(fit: Fit) -> LikelihoodFacts | None:
     return found
 
 
-def _at(fit: Fit, theta: Array | None) -> LikelihoodFacts | None:
+def _at(fit: claims.Fit, theta: Array | None) -> LikelihoodFacts | None:
     """Return the facts at mixtures that were searched for; None where they are no mixtures of these documents."""
     shape = fit.data.shape[0], len(fit.components_)
     if theta is None or theta.shape != shape or not (theta >= 0).all():
         return None
     off = np.abs(theta.sum(axis=1) - 1).max(initial=0.0)
-    return LikelihoodFacts(fit, theta) if off <= rounding(theta.dtype, shape[1]) else None
+    return LikelihoodFacts(fit, theta) if off <= claims.rounding(theta.dtype, shape[1]) else None
 
 
 NO_MIXTURES = "the model states no mixtures, and none were found that are near the best"
 OTHER = "doc_topic_ is not that of these documents: pass those that were fitted to"
 
 
-def _statement_errors(fit: Fit) -> dict[str, float]:
+def _statement_errors(fit: claims.Fit) -> dict[str, float]:
     found = mixture_facts(fit)
     if found is None:
         return {"doc_topic_": np.inf}
     dtype = np.asarray(fit.components_).dtype
     # a float32 probability errs by eps, and its logarithm by as much, whatever its size
     scale = abs(found.loglik) + found.tokens
-    close = rounding(dtype, fit.data.size)
+    close = claims.rounding(dtype, fit.data.size)
     errors = {"log_likelihood_": discrepancy(fit.log_likelihood_, found.loglik, scale, close)}
     # after batches, words of documents that are gone are among them
     if fit.get("topic_tokens_") is not None and fit.get("stopped_") != "batches":
@@ -181,28 +170,28 @@ likelihood_never_fell = never_fell(
 )
 
 
-@claim(
+@claims.claim(
     "with these topics, no other mixtures of the documents gain more than 0.05 nats a token",
-    kind=PROVED,
+    kind=claims.PROVED,
     source="CIL 3.2.3; concavity of the likelihood in θ",
     needs=(mixture_facts,),
 )
-def documents_fitted(fit: Fit):
+def documents_fitted(fit: claims.Fit):
     return judge_mixtures(fit)
 
 
-def judge_mixtures(fit: Fit, nats_a_document: float = 0.0):
+def judge_mixtures(fit: claims.Fit, nats_a_document: float = 0.0):
     """The tangent bounds the gain from above, mixtures that were found bound it from below: between the two, a search decides.
 
     The tangent at any mixtures bounds what the best are worth, so those that a search returns tighten both ends.
     """
     found = None if fit.get("doc_topic_") is None else mixture_facts(fit)
     if found is None:
-        return unknown(OTHER)
+        return claims.unknown(OTHER)
     advice = "run longer (raise max_iter, lower tol), or transform the documents again"
     unit = "nats a token"
     if not np.isfinite(found.value):
-        return at_most(
+        return claims.at_most(
             np.inf, NATS, "a word of the documents has probability 0: fit it again", unit
         )
     theta = np.asarray(fit.doc_topic_, np.float64)
@@ -225,27 +214,29 @@ def judge_mixtures(fit: Fit, nats_a_document: float = 0.0):
         here = _at(fit, theta)
     gained, most = bounds(here or found)
     if most <= NATS:
-        return at_most(most, NATS, advice, f"{unit}, at most", witness={"mixtures": theta})
+        return claims.at_most(most, NATS, advice, f"{unit}, at most", witness={"mixtures": theta})
     if gained > NATS:
-        return at_most(gained, NATS, advice, f"{unit}, at least", witness={"mixtures": theta})
-    return unknown(f"between {gained:.2g} and {most:.2g} nats a token")
+        return claims.at_most(
+            gained, NATS, advice, f"{unit}, at least", witness={"mixtures": theta}
+        )
+    return claims.unknown(f"between {gained:.2g} and {most:.2g} nats a token")
 
 
-@claim(
+@claims.claim(
     "no other topics give every word of every document the same probability",
-    kind=PROVED,
+    kind=claims.PROVED,
     source="CIL 3.2.5; Laurberg et al. 2008",
     cost=lambda fit: (
         float(len(fit.components_)) ** 2
         * (fit.components_.shape[1] + len(fit.get("doc_topic_", ())))
     ),
 )
-def topics_determined(fit: Fit):
+def topics_determined(fit: claims.Fit):
     """A pair of topics of which one can be taken out of the other is a witness against it, and the number is how much of a
     topic's probability then goes elsewhere; a document and a word of its own for every topic prove it (uniqueness.py)."""
     theta, phi = fit.get("doc_topic_"), np.asarray(fit.components_, np.float64)
     if theta is None:
-        return unknown("the mixtures of the documents are not there")
+        return claims.unknown("the mixtures of the documents are not there")
     return judge_unique(
         np.asarray(theta, np.float64),
         phi,
@@ -257,41 +248,41 @@ def topics_determined(fit: Fit):
     )
 
 
-@claim(
+@claims.claim(
     "every topic lives on at least five documents",
-    kind=RULE_OF_THUMB,
+    kind=claims.RULE_OF_THUMB,
     source="CIL 3.2.2",
     needs=(mixture_facts,),
 )
-def topics_supported(fit: Fit):
+def topics_supported(fit: claims.Fit):
     """(Σ_d n_dz)²/Σ_d n_dz² of the expected tokens n_dz of topic z: as many documents as would share it evenly."""
     found = mixture_facts(fit)
     if found is None:
         searched = fit.get("doc_topic_") is None and fit.get("doc_topic_prior_") is not None
-        return unknown(NO_MIXTURES if searched else OTHER)
+        return claims.unknown(NO_MIXTURES if searched else OTHER)
     n = found.shares
     squares = (n**2).sum(axis=0)
     support = n.sum(axis=0) ** 2 / np.where(squares > 0, squares, np.inf)
     z = int(support.argmin())
     advice = f"topic {z} is that of a few documents: ask for fewer topics"
-    return at_least(float(support[z]), FEWEST, advice, f"documents of topic {z}")
+    return claims.at_least(float(support[z]), FEWEST, advice, f"documents of topic {z}")
 
 
-@claim(
+@claims.claim(
     "any two topics differ in at least a tenth of their probability",
-    kind=RULE_OF_THUMB,
+    kind=claims.RULE_OF_THUMB,
     source="CIL 3.2.2",
     cost=lambda fit: float(len(fit.components_)) ** 2 * fit.components_.shape[1],
 )
-def topics_distinct(fit: Fit):
+def topics_distinct(fit: claims.Fit):
     phi = topic_word(fit)
     if len(phi) < 2:
-        return unknown("there is one topic only")
+        return claims.unknown("there is one topic only")
     apart = np.array([[0.5 * np.abs(a - b).sum() for b in phi] for a in phi])
     np.fill_diagonal(apart, np.inf)
     a, b = np.unravel_index(int(apart.argmin()), apart.shape)
     advice = f"topics {a} and {b} say the same: ask for fewer topics"
-    return at_least(float(apart.min()), APART, advice, "total variation")
+    return claims.at_least(float(apart.min()), APART, advice, "total variation")
 
 
 LATENT_SEMANTICS_CLAIMS = (

@@ -27,13 +27,8 @@ from lemmata.core import common
 from lemmata.core.certificate import Certificate, Fit
 from lemmata.core.estimator import Model
 from lemmata.core.parameters import COUNT, KW_ONLY, WHOLE, fitted, parameter
+from lemmata.embedding.alignment import procrustes
 from lemmata.embedding.alignment.pairs import find_pairs
-from lemmata.embedding.alignment.procrustes import (
-    ProcrustesAlgorithm,
-    SelfLearningAlgorithm,
-    TwoSides,
-    mean_distance,
-)
 from lemmata.embedding.alignment.retrieval import METHODS, best, crowding
 from lemmata.embedding.alignment.scoring import PrecisionScore, score
 from lemmata.embedding.vectors.foreign import as_word_vectors
@@ -146,18 +141,18 @@ class Alignment(Model):
             self.target_words_, self.target_matrix_ = other.words, other.matrix
             self.seeds_ = seeds.places
             self._forget(*CACHED)
-            self._fit_blocks(TwoSides.of(one.matrix, other.matrix, seeds.places))  # type: ignore[arg-type]
+            self._fit_blocks(procrustes.TwoSides.of(one.matrix, other.matrix, seeds.places))  # type: ignore[arg-type]
         return self
 
     def _algorithm(self, data: Any) -> Any:
         if self.max_iter == 0:
-            return ProcrustesAlgorithm()
-        return SelfLearningAlgorithm(int(self.neighbours), int(self.among))
+            return procrustes.ProcrustesAlgorithm()
+        return procrustes.SelfLearningAlgorithm(int(self.neighbours), int(self.among))
 
-    def _attributes(self, solution: Any, problem: TwoSides) -> dict[str, Any]:
+    def _attributes(self, solution: Any, problem: procrustes.TwoSides) -> dict[str, Any]:
         found = solution.attributes
         W = found["rotation_"]
-        loss = mean_distance(*problem.rows(found["pairs_"]), W)
+        loss = procrustes.mean_distance(*problem.rows(found["pairs_"]), W)
         return {**found, "rotation_": W.astype(problem.X.dtype), "loss_": loss}
 
     def _conclude(self, data: Any, *args: Any, **options: Any) -> None:

@@ -29,12 +29,7 @@ from lemmata.core.certification.checking import cost_of_codes
 from lemmata.core.loop import Never, Solution, Stop
 from lemmata.core.parameters import COUNT, KW_ONLY, POSITIVE, choice, parameter
 from lemmata.core.store import storable
-from lemmata.reduction.sparse_coding.base import (
-    PENALISED,
-    SparseCodes,
-    asked_coder,
-    checked_atoms,
-)
+from lemmata.reduction.sparse_coding import base
 from lemmata.reduction.sparse_coding.coding import METHODS, CodeCosts, Coder, chunks
 from lemmata.reduction.sparse_coding.dictionaries import NAMED, named_dictionary
 
@@ -87,7 +82,7 @@ class SparseCodingAlgorithm:
         }
 
 
-class SparseCoder(SparseCodes):
+class SparseCoder(base.SparseCodes):
     """Codes of rows over a dictionary that is given.
 
     Finds z with x ≈ zD for every row: with at most s atoms (OMP), or least ½‖x − zD‖² + α‖z‖₁.
@@ -138,7 +133,7 @@ class SparseCoder(SparseCodes):
     verbose, checkpoint, time_limit = 0, None, None
 
     def _coder(self, k: int, d: int) -> Coder:
-        return asked_coder(
+        return base.asked_coder(
             self.transform_algorithm if self.method is None else self.method,
             one_of(n_nonzero=self.n_nonzero, transform_n_nonzero_coefs=self.transform_n_nonzero_coefs),
             one_of(alpha=self.alpha, transform_alpha=self.transform_alpha),
@@ -148,7 +143,7 @@ class SparseCoder(SparseCodes):
     def _atoms(self, d: int, dtype: Any) -> Array:
         if isinstance(self.dictionary, str):
             return named_dictionary(self.dictionary, d, dtype)
-        D = checked_atoms(self.dictionary, dtype)
+        D = base.checked_atoms(self.dictionary, dtype)
         if D.shape[1] != d:
             raise ValueError(
                 f"the dictionary has atoms of {D.shape[1]} features, X has {d} features; pass rows as wide as the atoms."
@@ -172,7 +167,7 @@ class SparseCoder(SparseCodes):
         if not hasattr(self, "components_"):
             return self.claims
         how = self._coder(*self.components_.shape).method
-        if how in PENALISED:
+        if how in base.PENALISED:
             return PENALISED_CODER_CLAIMS
         return CODER_CLAIMS if how == "omp" else PLAIN_CODER_CLAIMS
 
@@ -180,7 +175,7 @@ class SparseCoder(SparseCodes):
         """The code of every row, (n, k); with split_sign (n, 2k), its positive and its negative part."""
         if not hasattr(self, "components_") and not isinstance(self.dictionary, str):
             self._validate_params()
-            D = checked_atoms(self.dictionary)
+            D = base.checked_atoms(self.dictionary)
             validator = type(self)(self.dictionary)
             validator.n_features_in_ = D.shape[1]
             data = validator._validate_rows(X, reset=False)

@@ -20,12 +20,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from lemmata.audit.reduction.dictionaries import (
-    COUNTED_CLAIMS,
-    MORE_CLAIMS,
-    PENALISED_CLAIMS,
-    PLAIN_CLAIMS,
-)
+from lemmata.audit.reduction import dictionaries
 from lemmata.core import common
 from lemmata.core.blocks import Blocks
 from lemmata.core.certification.checking import cost_of_dictionary
@@ -33,21 +28,7 @@ from lemmata.core.engine import worth_compiling
 from lemmata.core.loop import Solution, Stop, Stopped
 from lemmata.core.parameters import COUNT, KW_ONLY, POSITIVE, choice, fitted, parameter
 from lemmata.core.runs.trace import Trace
-from lemmata.reduction.sparse_coding.base import (
-    PENALISED,
-    SparseCodes,
-    asked_coder,
-    checked_atoms,
-)
-from lemmata.reduction.sparse_coding.coding import (
-    METHODS,
-    AtomSums,
-    CodeCosts,
-    Coder,
-    TrainingRows,
-    chunks,
-    starting_atoms,
-)
+from lemmata.reduction.sparse_coding import base, coding
 from lemmata.reduction.sparse_coding.ksvd import KSVDAlgorithm
 from lemmata.reduction.sparse_coding.mod import MODAlgorithm
 from lemmata.reduction.sparse_coding.online import OnlineAtomsAlgorithm, Passes, improve
@@ -58,7 +39,7 @@ SWEEPS = 5  # over the atoms for every batch of partial_fit
 FIT_CODERS = {"cd": "lasso_cd", "lars": "lasso_lars"}  # scikit-learn's words
 
 
-class DictionaryLearning(SparseCodes):
+class DictionaryLearning(base.SparseCodes):
     """A dictionary whose atoms make the rows, a few at a time.
 
     Minimises Σ_i w_i (½‖x_i − z_iD‖² + α‖z_i‖₁), or ½ Σ_i w_i ‖x_i − z_iD‖² with ‖z_i‖₀ ≤ s, over codes z_i and unit atoms D.
@@ -101,7 +82,7 @@ class DictionaryLearning(SparseCodes):
         Whether every pass of "online" has an order of its own.""")
     dict_init: Any = parameter(None, "array-like", None).doc("""
         Where the atoms (k, d) start; by default at rows, drawn at random.""")
-    transform_algorithm: Any = parameter(None, choice(*METHODS), None).doc("""
+    transform_algorithm: Any = parameter(None, choice(*coding.METHODS), None).doc("""
         How `transform` codes, as in `SparseCoder`. None: as the fit does.""")
     transform_n_nonzero_coefs: Any = parameter(None, COUNT, None).doc("""
         The most atoms of that code; None: as in the fit.""")
@@ -118,25 +99,25 @@ class DictionaryLearning(SparseCodes):
     checkpoint: Any = common.checkpoint()
     time_limit: Any = common.time_limit()
 
-    claims = PENALISED_CLAIMS
+    claims = dictionaries.PENALISED_CLAIMS
     work = staticmethod(cost_of_dictionary)
-    stored: ClassVar[dict[str, Any]] = {**SparseCodes.stored, "sums_": AtomSums}
+    stored: ClassVar[dict[str, Any]] = {**base.SparseCodes.stored, "sums_": coding.AtomSums}
 
-    sums_: AtomSums = fitted()
+    sums_: coding.AtomSums = fitted()
 
     # --- codes ---
 
-    def _fit_coder(self, k: int, d: int) -> Coder:
+    def _fit_coder(self, k: int, d: int) -> coding.Coder:
         """The coder of the fit."""
         online = self.method == "online"
-        return asked_coder(
+        return base.asked_coder(
             FIT_CODERS[self.fit_algorithm] if online else "omp",
             self.n_nonzero,
             self.alpha if online else None,
             k, d, tol=1e-4 if online else 1e-6, max_iter=1000, positive=self.positive_code,
         )  # fmt: skip
 
-    def _coder(self, k: int, d: int) -> Coder:
+    def _coder(self, k: int, d: int) -> coding.Coder:
         if self.transform_algorithm is None:
             own = self._fit_coder(k, d)
             method = own.method
@@ -145,7 +126,7 @@ class DictionaryLearning(SparseCodes):
             method, n_nonzero = self.transform_algorithm, None
         if self.transform_n_nonzero_coefs is not None:
             n_nonzero = self.transform_n_nonzero_coefs
-        return asked_coder(
+        return base.asked_coder(
             method, n_nonzero, self.transform_alpha, k, d, tol=1e-6,
             max_iter=self.transform_max_iter, positive=self.positive_code, usual_alpha=self.alpha,
         )  # fmt: skip
@@ -163,7 +144,7 @@ class DictionaryLearning(SparseCodes):
     def _start(self, k: int, d: int) -> Array | None:
         if self.dict_init is None:
             return None
-        D = checked_atoms(self.dict_init)
+        D = base.checked_atoms(self.dict_init)
         if D.shape != (k, d):
             raise ValueError(f"dict_init has shape {D.shape}; pass {k} atoms of {d} features.")
         return D
@@ -181,18 +162,18 @@ class DictionaryLearning(SparseCodes):
             k, coder, min(int(self.batch_size), n), bool(self.shuffle), start
         )
 
-    def _problem(self, data: Blocks) -> TrainingRows:
+    def _problem(self, data: Blocks) -> coding.TrainingRows:
         (n, d) = data.shape
         k = self._resolve_components(n, d)
         work = self._fit_coder(k, d).work(n, d, k) * min(self.max_iter, 20)
-        return TrainingRows.of(data, worth_compiling(work, above=COMPILE_ABOVE))
+        return coding.TrainingRows.of(data, worth_compiling(work, above=COMPILE_ABOVE))
 
     def _stop(self) -> Stop:
         if self.method != "online":
             return super()._stop()
         return self._within_time(Passes(int(self.max_iter), float(self.tol)))
 
-    def _attributes(self, solution: Solution, problem: TrainingRows) -> dict[str, Any]:
+    def _attributes(self, solution: Solution, problem: coding.TrainingRows) -> dict[str, Any]:
         D = solution.state.D
         own, shown = self._fit_coder(*D.shape), self._coder(*D.shape)
         sums = solution.attributes.get("sums_")
@@ -202,16 +183,16 @@ class DictionaryLearning(SparseCodes):
         costs = sums.costs if same else self._costs(problem, D, shown)
         return self._attributes_of(D, sums, costs)
 
-    def _costs(self, data: TrainingRows, D: Array, coder: Coder) -> CodeCosts:
-        total = CodeCosts()
-        for X, weights in chunks(Blocks.of(np.asarray(data.X), data.weights)):
+    def _costs(self, data: coding.TrainingRows, D: Array, coder: coding.Coder) -> coding.CodeCosts:
+        total = coding.CodeCosts()
+        for X, weights in coding.chunks(Blocks.of(np.asarray(data.X), data.weights)):
             Z = coder.codes(X, D)
             R = np.where(np.isnan(X), 0, X - Z @ D)
-            total = total + CodeCosts.of(X, weights, Z, R, coder.penalty)
+            total = total + coding.CodeCosts.of(X, weights, Z, R, coder.penalty)
         return total
 
     @staticmethod
-    def _attributes_of(D: Array, sums: AtomSums, costs: CodeCosts) -> dict[str, Any]:
+    def _attributes_of(D: Array, sums: coding.AtomSums, costs: coding.CodeCosts) -> dict[str, Any]:
         return {
             "components_": D, "sums_": sums, "loss_": costs.mean_loss, "n_nonzero_": costs.mean_nonzeros,
         }  # fmt: skip
@@ -235,17 +216,17 @@ class DictionaryLearning(SparseCodes):
             data = self._validate_rows(X, sample_weight, reset=first)
             if first:
                 k = self._resolve_components(*data.shape)
-                rows = TrainingRows.of(data, False)
+                rows = coding.TrainingRows.of(data, False)
                 rng = np.random.default_rng(self._rng())
-                D = starting_atoms(rows, k, self._start(k, data.shape[1]), rng)
-                past = AtomSums.none(D)
+                D = coding.starting_atoms(rows, k, self._start(k, data.shape[1]), rng)
+                past = coding.AtomSums.none(D)
             else:
                 D, past = self.components_, self.sums_
-                rows = TrainingRows.of(data, False)
-                rows = TrainingRows(rows.X.astype(D.dtype, copy=False), rows.weights, False)
+                rows = coding.TrainingRows.of(data, False)
+                rows = coding.TrainingRows(rows.X.astype(D.dtype, copy=False), rows.weights, False)
             coder = self._fit_coder(*D.shape)
             work = coder.work(len(rows.X), rows.shape[1], len(D))
-            rows = TrainingRows(
+            rows = coding.TrainingRows(
                 rows.X, rows.weights, worth_compiling(work, above=COMPILE_ABOVE / 8)
             )
             batch = rows.sums(D, coder)
@@ -265,12 +246,12 @@ class DictionaryLearning(SparseCodes):
             return self.claims
         how = self._coder(*self.components_.shape).method
         if how == "omp":
-            return COUNTED_CLAIMS
-        return PENALISED_CLAIMS if how in PENALISED else PLAIN_CLAIMS
+            return dictionaries.COUNTED_CLAIMS
+        return dictionaries.PENALISED_CLAIMS if how in base.PENALISED else dictionaries.PLAIN_CLAIMS
 
     def _certificate(self, data: Any, y=None, *, in_fit: bool = False, **options: Any) -> Any:
         """`certify` also checks what is too expensive, or of too little use, for every fit."""
-        claims = self._claims() + (() if in_fit else MORE_CLAIMS)
+        claims = self._claims() + (() if in_fit else dictionaries.MORE_CLAIMS)
         return super()._certificate(data, y, in_fit=in_fit, claims=claims, **options)
 
     def _title(self, data: Blocks | None) -> str:

@@ -15,13 +15,7 @@ import numpy as np
 import scipy.linalg
 
 from lemmata.core.store import storable
-from lemmata.reduction.sparse_coding.coding import (
-    AtomSums,
-    Coder,
-    TrainingRows,
-    find_unused,
-    starting_atoms,
-)
+from lemmata.reduction.sparse_coding import coding
 
 Array = np.ndarray
 
@@ -30,25 +24,25 @@ Array = np.ndarray
 @dataclass(frozen=True)
 class MODState:
     version = 1
-    layout: ClassVar[dict[str, Any]] = {"D": "k d", "sums": AtomSums}
+    layout: ClassVar[dict[str, Any]] = {"D": "k d", "sums": coding.AtomSums}
 
     D: Array  # (k, d)
-    sums: AtomSums  # of all rows, coded with these atoms
+    sums: coding.AtomSums  # of all rows, coded with these atoms
 
 
 @dataclass(frozen=True)
 class MODAlgorithm:
     n_components: int
-    coder: Coder
+    coder: coding.Coder
     start: Any = None
 
     hint = "scale the data, or look for extreme values in it"
 
-    def init(self, data: TrainingRows, rng: np.random.Generator) -> MODState:
-        D = starting_atoms(data, self.n_components, self.start, rng)
+    def init(self, data: coding.TrainingRows, rng: np.random.Generator) -> MODState:
+        D = coding.starting_atoms(data, self.n_components, self.start, rng)
         return MODState(D, data.sums(D, self.coder))
 
-    def step(self, state: MODState, data: TrainingRows) -> MODState:
+    def step(self, state: MODState, data: coding.TrainingRows) -> MODState:
         D = best_atoms(state.sums, state.D)
         return MODState(D, data.sums(D, self.coder))
 
@@ -59,9 +53,9 @@ class MODAlgorithm:
         return {"components_": state.D, "sums_": state.sums}
 
 
-def best_atoms(sums: AtomSums, D: Array) -> Array:
+def best_atoms(sums: coding.AtomSums, D: Array) -> Array:
     """A⁻¹B, made unit. Atoms that no code uses, or that come out as zero, stay; one of them moves to the row coded worst."""
-    idle, k = find_unused(sums.A), len(D)
+    idle, k = coding.find_unused(sums.A), len(D)
     A, B = sums.A.astype(np.float64), sums.B.astype(np.float64)
     A[idle, idle] = A[idle, idle] + 1.0
     ridge = 1e-10 * np.trace(A) / k  # codes that always come together leave their sum alone

@@ -12,26 +12,10 @@ import math
 import numpy as np
 import scipy.sparse as sp
 
+from lemmata.audit.kernel import claims
 from lemmata.audit.kernel.attributes import attributes_sound, discrepancy, statements_true
-from lemmata.audit.kernel.claims import (
-    PROVED,
-    RULE_OF_THUMB,
-    CannotTell,
-    Fit,
-    at_most,
-    claim,
-    passes,
-    rounding,
-    unknown,
-)
 from lemmata.audit.kernel.runs import never_rose
-from lemmata.audit.topics.nmf.facts import (
-    NonnegativeRows,
-    Numbers,
-    divergence,
-    error_of,
-    numbers_of,
-)
+from lemmata.audit.topics.nmf import facts
 from lemmata.audit.topics.nmf.uniqueness import judge_unique
 from lemmata.completion.observed import Observed
 
@@ -49,10 +33,10 @@ SOUND = attributes_sound(
 )
 
 
-def _statement_errors(fit: Fit) -> dict[str, float]:
+def _statement_errors(fit: claims.Fit) -> dict[str, float]:
     if fit.get("reconstruction_err_") is None:
         return {}
-    found, numbers = error_of(fit), numbers_of(fit)
+    found, numbers = facts.error_of(fit), facts.numbers_of(fit)
     if found is None:
         return {} if fit.get("doc_topic_") is None else {"doc_topic_": np.inf}
     # scikit-learn's number: ‖X − WH‖, and √(2D)
@@ -61,7 +45,7 @@ def _statement_errors(fit: Fit) -> dict[str, float]:
         stated = (stated / math.sqrt(numbers.scale)) ** 2 / 2
     else:
         stated = (stated / numbers.scale) ** 2
-    allowed = rounding(np.asarray(fit.components_).dtype, fit.data.size)
+    allowed = claims.rounding(np.asarray(fit.components_).dtype, fit.data.size)
     if numbers.given:
         return {"reconstruction_err_": discrepancy(stated, found.error, found.size, allowed)}
     if numbers.penalised:
@@ -72,7 +56,7 @@ def _statement_errors(fit: Fit) -> dict[str, float]:
     }
 
 
-TRUE = statements_true(_statement_errors, needs=(error_of,))
+TRUE = statements_true(_statement_errors, needs=(facts.error_of,))
 
 
 def _squares(X) -> Array:
@@ -81,24 +65,24 @@ def _squares(X) -> Array:
     return np.einsum("ij,ij->i", X, X)
 
 
-def _size_of_data(fit: Fit) -> float:
+def _size_of_data(fit: claims.Fit) -> float:
     """Σ x of a divergence, Σ x² otherwise, in the units of the objective: of terms that nearly cancel, rounding is theirs."""
-    rows = NonnegativeRows(fit.data)
-    if divergence(fit):
+    rows = facts.NonnegativeRows(fit.data)
+    if facts.divergence(fit):
         sums = (float(block.s @ np.asarray(block.X.sum(axis=1)).ravel()) for _, block in rows)
         return sum(sums) * rows.scale * rows.unit
     return sum(float(block.s @ _squares(block.X)) for _, block in rows) * rows.scale**2 * rows.unit
 
 
-def _rounding_of_steps(fit: Fit) -> float:
+def _rounding_of_steps(fit: claims.Fit) -> float:
     if fit.get("stopped_") == BATCHES:
-        raise CannotTell("batches have no objective in common")
+        raise claims.CannotTell("batches have no objective in common")
     if not len(fit.trace):
-        raise CannotTell("the trace is empty")
-    return rounding(np.asarray(fit.components_).dtype, fit.data.size)
+        raise claims.CannotTell("the trace is empty")
+    return claims.rounding(np.asarray(fit.components_).dtype, fit.data.size)
 
 
-def _why_it_rose(fit: Fit) -> str:
+def _why_it_rose(fit: claims.Fit) -> str:
     if fit.get("solver") == "projected-als":
         return "clipping does not guarantee descent: pass solver='hals'"
     return "rounding spoiled the run: fit float64 numbers"
@@ -111,49 +95,51 @@ NEVER_ROSE = never_rose(
     _rounding_of_steps,
     _why_it_rose,
     size=_size_of_data,
-    cost=passes(2),
+    cost=claims.passes(2),
 )
 
 
-@claim(
+@claims.claim(
     "no entry of either factor wants to move: min(factor, slope) is below 1 % of the data",
-    kind=RULE_OF_THUMB,
+    kind=claims.RULE_OF_THUMB,
     source="KKT conditions of CIL (3.40)",
-    needs=(error_of,),
+    needs=(facts.error_of,),
 )
-def first_order_point(fit: Fit):
-    found = error_of(fit)
+def first_order_point(fit: claims.Fit):
+    found = facts.error_of(fit)
     if found is None:
-        return unknown(NO_W if fit.get("doc_topic_") is None else OTHER)
+        return claims.unknown(NO_W if fit.get("doc_topic_") is None else OTHER)
     side = "H" if found.columns >= found.rows else "W"
-    note = f"{side} is the farther one" + ("" if numbers_of(fit).given else f"; {SOLVED}")
+    note = f"{side} is the farther one" + ("" if facts.numbers_of(fit).given else f"; {SOLVED}")
     advice = "run longer: lower tol, raise max_iter, or pass solver='hals'"
-    return at_most(max(found.rows, found.columns), STILL, advice, "|min(factor, slope)|", note)
+    return claims.at_most(
+        max(found.rows, found.columns), STILL, advice, "|min(factor, slope)|", note
+    )
 
 
-def _pairs(fit: Fit) -> float:
+def _pairs(fit: claims.Fit) -> float:
     k, m = fit.components_.shape
     n = fit.data.shape[0] if fit.get("doc_topic_") is None else len(fit.doc_topic_)
     return 4.0 * float(k) ** 2 * (n + m)
 
 
-@claim(
+@claims.claim(
     "no other factors ≥ 0 have the same product, but for order and scale",
-    kind=PROVED,
+    kind=claims.PROVED,
     source="Donoho & Stodden 2003; Laurberg et al. 2008; CIL 3.2.6",
     cost=_pairs,
-    needs=(numbers_of,),
+    needs=(facts.numbers_of,),
 )
-def factors_determined(fit: Fit):
+def factors_determined(fit: claims.Fit):
     """A shear of two components that keeps all signs is a witness against it, and the number is how much of a component it
     moves; a row of W and a column of H to itself for every component prove it; in between it is undecided."""
     H, W = np.asarray(fit.components_, np.float64), fit.get("doc_topic_")
     note = ""
     if W is None:
-        numbers = numbers_of(fit)
+        numbers = facts.numbers_of(fit)
         H, W, note = numbers.H, numbers.W, f"; {SOLVED}"
         if W is None:
-            return unknown(NO_W)
+            return claims.unknown(NO_W)
     return judge_unique(
         np.asarray(W, np.float64),
         H,
@@ -166,32 +152,32 @@ def factors_determined(fit: Fit):
     )
 
 
-def _spectrum_work(fit: Fit) -> float:
+def _spectrum_work(fit: claims.Fit) -> float:
     n, m = fit.data.shape
     if min(n, m) > FORMED:
         return 0.0
     return float(fit.data.size) * min(n, m) / 8 + min(n, m) ** 3.0
 
 
-@claim(
+@claims.claim(
     "at most 5 % of the squares are lost beside the best matrix of rank k with any signs",
-    kind=PROVED,
+    kind=claims.PROVED,
     source="Eckart & Young; CIL Thm 2.3.4",
     cost=_spectrum_work,
-    needs=(error_of,),
+    needs=(facts.error_of,),
 )
-def near_best_rank_k(fit: Fit):
+def near_best_rank_k(fit: claims.Fit):
     """‖X − WH‖² ≥ σ²_{k+1} + σ²_{k+2} + …, whatever W and H: the difference is what signs and the search cost together."""
-    numbers = numbers_of(fit)
+    numbers = facts.numbers_of(fit)
     if numbers.divergence:
-        return unknown("the best matrix of rank k is known for squares only")
+        return claims.unknown("the best matrix of rank k is known for squares only")
     if isinstance(fit.data.source, Observed) or any(block.mask is not None for _, block in numbers):
-        return unknown("values are missing: the best matrix of rank k is not known")
+        return claims.unknown("values are missing: the best matrix of rank k is not known")
     if min(fit.data.shape) > FORMED:
-        return unknown(f"singular values are found up to {FORMED:,} rows or columns")
-    found = error_of(fit)
+        return claims.unknown(f"singular values are found up to {FORMED:,} rows or columns")
+    found = facts.error_of(fit)
     if found is None:
-        return unknown(NO_W if fit.get("doc_topic_") is None else OTHER)
+        return claims.unknown(NO_W if fit.get("doc_topic_") is None else OTHER)
     values = _squared_singular_values(numbers)
     k, square = len(numbers.H), max(found.size, 1e-300)
     tail = float(values[: max(len(values) - k, 0)].clip(min=0).sum())
@@ -200,10 +186,10 @@ def near_best_rank_k(fit: Fit):
     note = f"error² {100 * found.error / square:.3g} %, at least {100 * tail / square:.3g} % of the squares"
     if not numbers.given:
         note += f"; {SOLVED}"
-    return at_most(lost, COST_OF_SIGNS, advice, "lost", note)
+    return claims.at_most(lost, COST_OF_SIGNS, advice, "lost", note)
 
 
-def _squared_singular_values(numbers: Numbers) -> Array:
+def _squared_singular_values(numbers: facts.Numbers) -> Array:
     """σ² of diag(√s) X, rising, from the smaller Gram matrix."""
     n, m = numbers.data.shape
     if m <= n:
