@@ -39,6 +39,14 @@ class EmbeddingModel(Model):
     counts_: Array = fitted()
     feature_names_in_: Array = fitted()
 
+    @property
+    def max_iter(self) -> int:
+        """The number of steps that progress is shown for."""
+        return self.epochs
+
+    def _wants_to_settle(self) -> bool:
+        return False  # all epochs are made: the learning rate ends with them
+
     def _validate_rows(  # type: ignore[override]
         self, X, sample_weight=None, reset: bool = True, min_samples=None
     ) -> EncodedText:

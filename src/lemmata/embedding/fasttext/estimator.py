@@ -12,7 +12,6 @@ z = Bᵀ(Σ_f x_f a_f) + c                     x_f = 1/√m for the m distinct w
 
 from __future__ import annotations
 
-from numbers import Integral
 from typing import Any, ClassVar
 
 import numpy as np
@@ -24,10 +23,10 @@ from lemmata.audit.embedding.fasttext import FASTTEXT_CLAIMS
 from lemmata.core import common
 from lemmata.core.blocks import Blocks
 from lemmata.core.certificate import Fit
-from lemmata.core.loop import MaxSteps, Settled, Stop
 from lemmata.core.parameters import COUNT, KW_ONLY, POSITIVE, choice, fitted, parameter
 from lemmata.core.supervised import Classifier
-from lemmata.core.validation import Interval, check_weights
+from lemmata.core.validation import check_weights
+from lemmata.embedding import parameters
 from lemmata.embedding.fasttext.descent import FastTextAlgorithm, Texts
 from lemmata.embedding.fasttext.features import FeatureSpace
 from lemmata.text.encoded import EncodedText, encode_with
@@ -62,18 +61,18 @@ class FastTextClassifier(Classifier):
     certificate_, trace_, stopped_, n_iter_, n_features_in_
     """
 
-    vector_size: Any = parameter(None, Interval(Integral, 1, 2**16, closed="both"), None).doc("""
+    vector_size: Any = parameter(None, parameters.between(1, 2**16), None).doc("""
         k; None: 16, or the number of classes rounded up to a multiple of 16 where there are more.
         """)
-    word_ngrams: int = parameter(2, Interval(Integral, 1, 100, closed="both")).doc("""
+    word_ngrams: int = parameter(2, parameters.between(1, 100)).doc("""
         The longest run of words that is a feature; 1: words alone.""")
     _: KW_ONLY
-    min_n: int = parameter(0, Interval(Integral, 0, 100, closed="both")).doc("""
+    min_n: int = parameter(0, parameters.between(0, 100)).doc("""
         Parts of words of min_n to max_n letters are features, too. They help with new words and
         many forms.""")
-    max_n: int = parameter(0, Interval(Integral, 0, 100, closed="both")).doc("""
+    max_n: int = parameter(0, parameters.between(0, 100)).doc("""
         The longest parts of words; 0: none.""")
-    bucket: int = parameter(2**21, Interval(Integral, 1, 2**28, closed="both")).doc("""
+    bucket: int = parameter(2**21, parameters.between(1, 2**28)).doc("""
         Slots that runs are hashed into, and as many for parts of words; those that nothing falls
         into take no memory later.""")
     min_count: int = parameter(1, COUNT).doc("""
@@ -84,10 +83,8 @@ class FastTextClassifier(Classifier):
     epochs: int = parameter(5, COUNT)
     batch_size: int = parameter(128, COUNT).doc("Texts between two steps.")
     class_weight: Any = common.class_weight()
-    tol: float = common.tol(0.0).doc("""
-        Stop early when an epoch changes the loss by at most this share of it; 0: make all epochs.
-        """)
-    tokenizer: Any = parameter(None, Tokenizer, None).doc("""
+    tol: float = parameters.TOL
+    tokenizer: Any = parameters.TOKENIZER.doc("""
         What makes words of texts; by default lower case and runs of letters and digits. Lists of
         words need none.""")
     random_state: Any = common.random_state().doc("First vectors, and the order of texts.")
@@ -151,9 +148,6 @@ class FastTextClassifier(Classifier):
         return text
 
     # --- fitting ---
-
-    def _stop(self) -> Stop:
-        return self._within_time(Settled(self.tol, self.patience) | MaxSteps(self.epochs))
 
     def _wants_to_settle(self) -> bool:
         return False  # the learning rate ends with the epochs

@@ -16,7 +16,7 @@ as a set where its size is meant. CIL20's (5.7), f = 1 and the SVD, holds where 
 
 from __future__ import annotations
 
-from numbers import Integral, Real
+from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
@@ -27,9 +27,9 @@ from lemmata.completion.rows.solver import worth_kernels
 from lemmata.core import common
 from lemmata.core.certificate import Fit
 from lemmata.core.engine import one_blas_thread, worth_compiling
-from lemmata.core.loop import MaxSteps, Settled, Stop
 from lemmata.core.parameters import COUNT, KW_ONLY, NONNEGATIVE, POSITIVE, choice, fitted, parameter
 from lemmata.core.validation import Interval
+from lemmata.embedding import parameters
 from lemmata.embedding.base import EmbeddingModel
 from lemmata.embedding.glove.algorithm import (
     RATES,
@@ -40,7 +40,7 @@ from lemmata.embedding.glove.algorithm import (
 from lemmata.embedding.glove.counts import PairCounts
 from lemmata.embedding.windows.cooccurrence import WEIGHTINGS, CoOccurrence
 from lemmata.text.encoded import EncodedText
-from lemmata.text.words import Tokenizer, Vocabulary
+from lemmata.text.words import Vocabulary
 
 Array = np.ndarray
 # multiplications of all epochs that NumPy does before kernels are compiled; a round costs as much as so many
@@ -69,9 +69,9 @@ class GloVe(EmbeddingModel):
     Two runs of one seed have the same bits on any number of threads: they never share a word (glove/blocked.py).
     """
 
-    vector_size: int = parameter(100, Interval(Integral, 1, 2**16, closed="both")).doc("""
+    vector_size: int = parameters.VECTOR_SIZE.doc("""
         k, how many numbers a vector has; with solver="als" at most as many as there are words.""")
-    window: int = parameter(10, Interval(Integral, 1, 1000, closed="both")).doc("""
+    window: int = parameter(10, parameters.between(1, 1000)).doc("""
         R: pairs are at most so far apart.""")
     _: KW_ONLY
     x_max: float = parameter(10.0, POSITIVE).doc("""
@@ -93,11 +93,9 @@ class GloVe(EmbeddingModel):
     tol: float = common.tol(0.0).doc("""
         Stop early when an epoch changes the objective by at most this share of it; 0: make all
         epochs.""")
-    min_count: int = parameter(5, COUNT).doc("Words that occur less often are dropped.")
-    max_vocab_size: Any = parameter(None, Interval(Integral, 2, None, closed="left"), None).doc("""
-        Keep only so many of the most frequent words.""")
-    tokenizer: Any = parameter(None, Tokenizer, None).doc("""
-        What makes words of texts. Lists of words need none.""")
+    min_count: int = parameters.MIN_COUNT
+    max_vocab_size: Any = parameters.MAX_VOCAB_SIZE
+    tokenizer: Any = parameters.TOKENIZER
     random_state: Any = common.random_state().doc("First vectors, and the order of pairs.")
     verbose: int = common.verbose()
     checkpoint: Any = common.checkpoint()
@@ -119,17 +117,6 @@ class GloVe(EmbeddingModel):
     context_embedding_: Array = fitted()
     biases_: Array = fitted()
     context_biases_: Array = fitted()
-
-    @property
-    def max_iter(self) -> int:
-        """The number of steps that progress is shown for."""
-        return self.epochs
-
-    def _stop(self) -> Stop:
-        return self._within_time(Settled(self.tol, self.patience) | MaxSteps(self.epochs))
-
-    def _wants_to_settle(self) -> bool:
-        return False  # all epochs are made
 
     # --- input ---
 

@@ -15,7 +15,7 @@ approaches by steps is factorised here once, from counts of pairs. The certifica
 
 from __future__ import annotations
 
-from numbers import Integral, Real
+from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
@@ -27,15 +27,15 @@ from lemmata.core.blocks import Blocks
 from lemmata.core.certificate import Fit
 from lemmata.core.engine import one_blas_thread
 from lemmata.core.loop import MaxSteps, Never, Solution
-from lemmata.core.parameters import COUNT, KW_ONLY, SHARE, WHOLE, choice, fitted, parameter
+from lemmata.core.parameters import KW_ONLY, SHARE, WHOLE, choice, fitted, parameter
 from lemmata.core.validation import Interval
+from lemmata.embedding import parameters
 from lemmata.embedding.base import EmbeddingModel
 from lemmata.embedding.pmi.matrix import information
 from lemmata.embedding.windows.cooccurrence import WEIGHTINGS, CoOccurrence
 from lemmata.linalg.randomized import RandomizedAlgorithm
 from lemmata.reduction.covariance import EighAlgorithm, Scatter, upright
 from lemmata.text.encoded import EncodedText
-from lemmata.text.words import Tokenizer
 
 Array = np.ndarray
 FORM_BELOW = 64  # words: so few are decomposed as a whole
@@ -54,10 +54,9 @@ class PMI(EmbeddingModel):
     certificate_, trace_, stopped_, n_iter_
     """
 
-    vector_size: int = parameter(100, Interval(Integral, 1, 2**16, closed="both")).doc("""
+    vector_size: int = parameters.VECTOR_SIZE.doc("""
         k, how many numbers a vector has; fewer than there are words.""")
-    window: int = parameter(5, Interval(Integral, 1, 1000, closed="both")).doc("""
-        R: pairs are at most so far apart.""")
+    window: int = parameters.WINDOW
     _: KW_ONLY
     weighting: str = parameter("linear", choice(*WEIGHTINGS)).doc("""
         What a pair at distance Δ counts: (R − Δ + 1)/R, 1/Δ or 1.""")
@@ -66,15 +65,13 @@ class PMI(EmbeddingModel):
     positive: bool = parameter(True, "boolean").doc("""
         Cut at 0. Otherwise pairs that never occur, of which the information is −∞, count as 0 among
         negative ones.""")
-    ns_exponent: float = parameter(0.75, Interval(Real, -10, 10, closed="both")).doc("""
+    ns_exponent: float = parameters.NS_EXPONENT.doc("""
         α in q ∝ p^α, the frequencies of contexts; 1: plain mutual information.""")
     power: float = parameter(0.5, SHARE).doc("p in ζ = UΣ^p.")
-    min_count: int = parameter(5, COUNT).doc("Words that occur less often are dropped.")
-    max_vocab_size: Any = parameter(None, Interval(Integral, 2, None, closed="left"), None).doc("""
-        Keep only so many of the most frequent words.""")
+    min_count: int = parameters.MIN_COUNT
+    max_vocab_size: Any = parameters.MAX_VOCAB_SIZE
     n_iter: int = parameter(5, WHOLE).doc("Products with MᵀM of the randomized decomposition.")
-    tokenizer: Any = parameter(None, Tokenizer, None).doc("""
-        What makes words of texts. Lists of words need none.""")
+    tokenizer: Any = parameters.TOKENIZER
     random_state: Any = common.random_state().doc("Where the decomposition starts.")
     verbose: int = common.verbose()
 
@@ -142,9 +139,6 @@ class PMI(EmbeddingModel):
         if self._is_formed(len(self.counts_)):
             return Never()  # one decomposition, whatever n_iter is
         return self._within_time(MaxSteps(int(self.n_iter)))
-
-    def _wants_to_settle(self) -> bool:
-        return False
 
     def _attributes(self, solution: Solution, problem: Scatter) -> dict[str, Any]:
         found = solution.attributes

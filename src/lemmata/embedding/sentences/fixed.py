@@ -30,6 +30,7 @@ from lemmata.core.blocks import Blocks
 from lemmata.core.engine import one_blas_thread
 from lemmata.core.loop import MaxSteps
 from lemmata.core.parameters import ANYTHING, KW_ONLY, POSITIVE, WHOLE, choice, fitted, parameter
+from lemmata.embedding import parameters
 from lemmata.embedding.base import EmbeddingModel
 from lemmata.embedding.sentences.averages import SentenceModel, averages, encode_all
 from lemmata.embedding.vectors.foreign import as_word_vectors
@@ -67,7 +68,7 @@ class SentenceVectors(SentenceModel):
         The frequency at which a word counts half; the smaller, the less frequent words count.""")
     n_removed: int = parameter(1, WHOLE).doc("""
         How many directions that sentences have in common are removed.""")
-    tokenizer: Any = parameter(None, Tokenizer, None).doc("""
+    tokenizer: Any = parameters.TOKENIZER.doc("""
         What makes words of texts; the one that the vectors were trained with. Lists of words need
         none.""")
     random_state: Any = common.random_state().doc("For words=None.")

@@ -13,7 +13,6 @@ True
 
 from __future__ import annotations
 
-from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
@@ -21,13 +20,11 @@ import numpy as np
 from lemmata.audit.embedding.sentence_vectors import AVERAGED_CLAIMS
 from lemmata.core import common
 from lemmata.core.certificate import Fit
-from lemmata.core.loop import MaxSteps, Settled, Stop
 from lemmata.core.parameters import COUNT, KW_ONLY, NONNEGATIVE, POSITIVE, choice, fitted, parameter
-from lemmata.core.validation import Interval
+from lemmata.embedding import parameters
 from lemmata.embedding.sentences.averages import SentenceModel
 from lemmata.embedding.sentences.training import TARGETS, SentenceAlgorithm, SentenceText
 from lemmata.text.encoded import EncodedText
-from lemmata.text.words import Tokenizer
 
 Array = np.ndarray
 
@@ -50,33 +47,26 @@ class SentenceEmbedding(SentenceModel):
     certificate_, trace_, stopped_, n_iter_, feature_names_in_ (the words)
     """
 
-    vector_size: int = parameter(100, Interval(Integral, 1, 2**16, closed="both")).doc("""
-        k, how many numbers a vector has.""")
+    vector_size: int = parameters.VECTOR_SIZE
     targets: str = parameter("words", choice(*TARGETS)).doc("""
         Each word of the sentence from the mean of the others, or the words of the sentences before
         and after it. For "neighbours" texts come in their order; an empty one parts two documents.
         """)
     _: KW_ONLY
-    negative: int = parameter(5, Interval(Integral, 1, 10000, closed="both")).doc("""
+    negative: int = parameters.NEGATIVE.doc("""
         Words drawn for each target.""")
-    ns_exponent: float = parameter(0.75, Interval(Real, -10, 10, closed="both")).doc("""
-        α in q ∝ p^α, what negatives are drawn from.""")
-    min_count: int = parameter(5, COUNT).doc("Words that occur less often are dropped.")
-    max_vocab_size: Any = parameter(None, Interval(Integral, 2, None, closed="left"), None).doc("""
-        Keep only so many of the most frequent words.""")
+    ns_exponent: float = parameters.NS_EXPONENT
+    min_count: int = parameters.MIN_COUNT
+    max_vocab_size: Any = parameters.MAX_VOCAB_SIZE
     sample: float = parameter(1e-3, NONNEGATIVE).doc("""
         t: of a word with frequency f a share of √(t/f) + t/f occurrences is kept in training; 0
         keeps all.""")
     alpha: float = parameter(0.2, POSITIVE).doc("""
         γ, the first learning rate; a word's share of a mean is small, and so is its gradient.""")
-    min_alpha: float = parameter(1e-4, NONNEGATIVE).doc("""
-        The last one; γ falls linearly in between.""")
+    min_alpha: float = parameters.MIN_ALPHA
     epochs: int = parameter(10, COUNT).doc("Passes over the text.")
-    tol: float = common.tol(0.0).doc("""
-        Stop early when an epoch changes the loss by at most this share of it; 0: make all epochs.
-        """)
-    tokenizer: Any = parameter(None, Tokenizer, None).doc("""
-        What makes words of texts. Lists of words need none.""")
+    tol: float = parameters.TOL
+    tokenizer: Any = parameters.TOKENIZER
     random_state: Any = common.random_state().doc("""
         First vectors, and what is drawn. One thread trains: the same bits on any number of cores.
         """)
@@ -93,17 +83,6 @@ class SentenceEmbedding(SentenceModel):
 
     context_embedding_: Array = fitted()
     loss_: float = fitted()
-
-    @property
-    def max_iter(self) -> int:
-        """The number of steps that progress is shown for."""
-        return self.epochs
-
-    def _stop(self) -> Stop:
-        return self._within_time(Settled(self.tol, self.patience) | MaxSteps(self.epochs))
-
-    def _wants_to_settle(self) -> bool:
-        return False  # the learning rate ends with the epochs
 
     def _algorithm(self, data: EncodedText) -> SentenceAlgorithm:  # type: ignore[override]
         if self.min_alpha > self.alpha:

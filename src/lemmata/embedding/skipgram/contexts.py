@@ -21,8 +21,13 @@ from typing import Any, ClassVar
 import numpy as np
 import scipy.sparse as sp
 
-from lemmata.audit.embedding import skipgram
 from lemmata.audit.embedding.geometry import GEOMETRY_CLAIMS
+from lemmata.audit.embedding.skipgram import (
+    DOCUMENT_CONTEXT_CLAIMS,
+    SENTENCE_CONTEXT_CLAIMS,
+    SKIPGRAM_CLAIMS,
+    SKIPGRAM_MORE_CLAIMS,
+)
 from lemmata.core.certificate import Statement
 from lemmata.core.engine import worth_compiling
 from lemmata.embedding.skipgram import _twins as twins
@@ -46,8 +51,8 @@ class WindowContext:
     whole: ClassVar[bool] = False  # whether kernels draw from the whole sentence
     documents: ClassVar[bool] = False  # whether sentences are documents with vectors of their own
     longest: ClassVar[int | None] = LONGEST  # words of a sentence; longer ones are cut
-    claims: ClassVar[Claims] = skipgram.SKIPGRAM_CLAIMS
-    further_claims: ClassVar[Claims] = skipgram.SKIPGRAM_MORE_CLAIMS
+    claims: ClassVar[Claims] = SKIPGRAM_CLAIMS
+    further_claims: ClassVar[Claims] = SKIPGRAM_MORE_CLAIMS
 
     def refuse_wrong(self, model: Any) -> None:
         """Raise ValueError where a model's parameters contradict this context."""
@@ -79,7 +84,7 @@ class SentenceContext(WindowContext):
 
     name = "sentence"
     whole = True
-    claims, further_claims = skipgram.SENTENCE_CONTEXT_CLAIMS, GEOMETRY_CLAIMS
+    claims, further_claims = SENTENCE_CONTEXT_CLAIMS, GEOMETRY_CLAIMS
 
     def draw(
         self, kept: twins.KeptWords, window: int, shrink: bool, unit: int, rng: np.random.Generator
@@ -106,7 +111,7 @@ class DocumentContext(WindowContext):
     name = "document"
     documents = True
     longest = None
-    claims, further_claims = skipgram.DOCUMENT_CONTEXT_CLAIMS, GEOMETRY_CLAIMS
+    claims, further_claims = DOCUMENT_CONTEXT_CLAIMS, GEOMETRY_CLAIMS
 
     def refuse_wrong(self, model: Any) -> None:
         if not (model.sg and model.objective == "negative"):

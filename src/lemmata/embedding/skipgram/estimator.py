@@ -18,7 +18,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import cached_property
-from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
@@ -26,9 +25,9 @@ import numpy as np
 from lemmata.audit.embedding.skipgram import SKIPGRAM_CLAIMS, SKIPGRAM_MORE_CLAIMS
 from lemmata.core import common
 from lemmata.core.certificate import Fit
-from lemmata.core.loop import MaxSteps, Settled, Stop, run
+from lemmata.core.loop import run
 from lemmata.core.parameters import COUNT, KW_ONLY, NONNEGATIVE, POSITIVE, choice, fitted, parameter
-from lemmata.core.validation import Interval
+from lemmata.embedding import parameters
 from lemmata.embedding.base import EmbeddingModel
 from lemmata.embedding.skipgram.algorithm import SkipGramAlgorithm, SkipGramState
 from lemmata.embedding.skipgram.contexts import (
@@ -74,10 +73,8 @@ class SkipGram(EmbeddingModel):
     certificate_, trace_, stopped_, n_iter_
     """
 
-    vector_size: int = parameter(100, Interval(Integral, 1, 2**16, closed="both")).doc("""
-        k, how many numbers a vector has.""")
-    window: int = parameter(5, Interval(Integral, 1, 1000, closed="both")).doc("""
-        R: pairs are at most so far apart.""")
+    vector_size: int = parameters.VECTOR_SIZE
+    window: int = parameters.WINDOW
     _: KW_ONLY
     sg: bool = parameter(True, "boolean").doc("""
         Words predict their neighbours (skip-gram); False: the mean of a window predicts its word
@@ -91,17 +88,15 @@ class SkipGram(EmbeddingModel):
     objective: str = parameter("negative", choice("negative", "softmax")).doc("""
         "softmax": the exact likelihood (3.46) of the counts of all pairs, for 4,096 words at most;
         an epoch is 20 steps of L-BFGS, and negative, sample and alpha are not used.""")
-    negative: int = parameter(5, Interval(Integral, 1, 10000, closed="both")).doc("""
+    negative: int = parameters.NEGATIVE.doc("""
         r, words drawn for each pair.""")
     negatives_per: str = parameter("pair", choice("pair", "window", "occurrence")).doc("""
         r for each pair, as word2vec; "window": r for each occurrence, shared by its pairs with the
         weight of all of them, which has the same expectation; "occurrence": r for each occurrence,
         counted once, as CIL (3.49) is written.""")
-    ns_exponent: float = parameter(0.75, Interval(Real, -10, 10, closed="both")).doc("""
-        α in q ∝ p^α, what negatives are drawn from.""")
-    min_count: int = parameter(5, COUNT).doc("Words that occur less often are dropped.")
-    max_vocab_size: Any = parameter(None, Interval(Integral, 2, None, closed="left"), None).doc("""
-        Keep only so many of the most frequent words.""")
+    ns_exponent: float = parameters.NS_EXPONENT
+    min_count: int = parameters.MIN_COUNT
+    max_vocab_size: Any = parameters.MAX_VOCAB_SIZE
     sample: float = parameter(1e-3, NONNEGATIVE).doc("""
         t: of a word with frequency f a share of √(t/f) + t/f occurrences is kept; 0 keeps all.""")
     shrink_windows: bool = parameter(True, "boolean").doc("""
@@ -114,27 +109,24 @@ class SkipGram(EmbeddingModel):
         Whether b_v is part of the model; word2vec has none. "clamped": as a coordinate of z_v whose
         counterpart in every ζ is 1, the first of `embedding_` and `context_embedding_` (CIL 3.3.4);
         it is one of the k, and no part of `vectors_`.""")
-    min_n: int = parameter(3, Interval(Integral, 1, 1000, closed="both")).doc("""
+    min_n: int = parameter(3, parameters.between(1, 1000)).doc("""
         Words also consist of their parts, the runs of min_n to max_n characters of "<word>"
         (fastText: 3 to 6), and a word never seen has the vectors of its parts:
         `vectors_["unheard"]`.""")
-    max_n: int = parameter(0, Interval(Integral, 0, 1000, closed="both")).doc("""
+    max_n: int = parameter(0, parameters.between(0, 1000)).doc("""
         The longest parts of words; 0: whole words only.""")
-    bucket: int = parameter(2_000_000, Interval(Integral, 1, 2**31, closed="both")).doc("""
+    bucket: int = parameter(2_000_000, parameters.between(1, 2**31)).doc("""
         How many slots parts are hashed into; only those that occur take memory.""")
     alpha: Any = parameter(None, POSITIVE, None).doc("""
         γ, the first learning rate; None: 0.025, and 0.075 for CBOW.""")
-    min_alpha: float = parameter(1e-4, NONNEGATIVE).doc("""
-        The last one; γ falls linearly in between.""")
+    min_alpha: float = parameters.MIN_ALPHA
     epochs: int = parameter(5, COUNT).doc("Passes over the text.")
-    tol: float = common.tol(0.0).doc("""
-        Stop early when an epoch changes the loss by at most this share of it; 0: make all epochs.
-        """)
+    tol: float = parameters.TOL
     deterministic: bool = parameter(False, "boolean").doc("""
         The same vectors for any number of threads, by using one. False: threads write the same
         vectors without locks, so that two runs of one seed differ a little. (With
         LEMMATA_THREADS=1, and for texts small enough for NumPy, they never do.)""")
-    tokenizer: Any = parameter(None, Tokenizer, None).doc("""
+    tokenizer: Any = parameters.TOKENIZER.doc("""
         What makes words of texts; by default lower case, and words of two letters and more. Lists
         of words need none.""")
     random_state: Any = common.random_state().doc("First vectors, windows, and what is drawn.")
@@ -156,17 +148,6 @@ class SkipGram(EmbeddingModel):
     biases_: Array = fitted()
     loss_: float = fitted()
     parts_: PartVectors = fitted()
-
-    @property
-    def max_iter(self) -> int:
-        """The number of steps that progress is shown for."""
-        return self.epochs
-
-    def _stop(self) -> Stop:
-        return self._within_time(Settled(self.tol, self.patience) | MaxSteps(self.epochs))
-
-    def _wants_to_settle(self) -> bool:
-        return False  # the learning rate ends with the epochs: all of them are made
 
     @property
     def _context(self) -> WindowContext:

@@ -20,7 +20,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from lemmata.audit.reduction import dictionaries
+from lemmata.audit.reduction.dictionaries import (
+    COUNTED_CLAIMS,
+    MORE_CLAIMS,
+    PENALISED_CLAIMS,
+    PLAIN_CLAIMS,
+)
 from lemmata.core import common
 from lemmata.core.blocks import Blocks
 from lemmata.core.certification.checking import cost_of_dictionary
@@ -99,7 +104,7 @@ class DictionaryLearning(base.SparseCodes):
     checkpoint: Any = common.checkpoint()
     time_limit: Any = common.time_limit()
 
-    claims = dictionaries.PENALISED_CLAIMS
+    claims = PENALISED_CLAIMS
     work = staticmethod(cost_of_dictionary)
     stored: ClassVar[dict[str, Any]] = {**base.SparseCodes.stored, "sums_": coding.AtomSums}
 
@@ -246,12 +251,12 @@ class DictionaryLearning(base.SparseCodes):
             return self.claims
         how = self._coder(*self.components_.shape).method
         if how == "omp":
-            return dictionaries.COUNTED_CLAIMS
-        return dictionaries.PENALISED_CLAIMS if how in base.PENALISED else dictionaries.PLAIN_CLAIMS
+            return COUNTED_CLAIMS
+        return PENALISED_CLAIMS if how in base.PENALISED else PLAIN_CLAIMS
 
     def _certificate(self, data: Any, y=None, *, in_fit: bool = False, **options: Any) -> Any:
         """`certify` also checks what is too expensive, or of too little use, for every fit."""
-        claims = self._claims() + (() if in_fit else dictionaries.MORE_CLAIMS)
+        claims = self._claims() + (() if in_fit else MORE_CLAIMS)
         return super()._certificate(data, y, in_fit=in_fit, claims=claims, **options)
 
     def _title(self, data: Blocks | None) -> str:

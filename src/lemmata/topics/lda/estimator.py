@@ -22,7 +22,12 @@ from sklearn.utils import check_random_state
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from lemmata.audit import topics
+from lemmata.audit.topics import (
+    LDA_BATCH_CLAIMS,
+    LDA_CLAIMS,
+    LDA_MORE_CLAIMS,
+    LDA_ONLINE_CLAIMS,
+)
 from lemmata.core import common
 from lemmata.core.blocks import Blocks
 from lemmata.core.certificate import Certificate
@@ -111,7 +116,7 @@ class LDA(TopicModel):
     checkpoint: Any = common.checkpoint()
     time_limit: Any = common.time_limit()
 
-    claims = topics.LDA_CLAIMS
+    claims = LDA_CLAIMS
     stored: ClassVar[dict[str, Any]] = {
         "components_": "k d >0",
         "doc_topic_?": "n k >=0 <=1",
@@ -247,8 +252,8 @@ class LDA(TopicModel):
     # --- certificate ---
 
     def _claims(self):
-        methods = {"batch": topics.LDA_BATCH_CLAIMS, "online": topics.LDA_ONLINE_CLAIMS}
-        return methods.get(self.learning_method, topics.LDA_CLAIMS)
+        methods = {"batch": LDA_BATCH_CLAIMS, "online": LDA_ONLINE_CLAIMS}
+        return methods.get(self.learning_method, LDA_CLAIMS)
 
     def certify(
         self, X, y=None, sample_weight=None, *, X_test=None, seconds: float | None = None
@@ -261,7 +266,7 @@ class LDA(TopicModel):
         check_is_fitted(self)
         data = self._validate_rows(X, sample_weight, reset=False)
         held_out = None if X_test is None else self._validate_rows(X_test, reset=False)
-        claims, attributes = (*self._claims(), *topics.LDA_MORE_CLAIMS), {"X_test": held_out}
+        claims, attributes = (*self._claims(), *LDA_MORE_CLAIMS), {"X_test": held_out}
         return self._certificate(data, seconds=seconds, claims=claims, attributes=attributes)
 
     # --- documents ---
