@@ -83,11 +83,9 @@ def _border(C: Array, i: int, j: int, far: float) -> Array | None:
     room = ((others - middle) ** 2).sum(axis=1) - ((C[i] - middle) ** 2).sum()
     ends = room / np.where(slopes == 0, 1, slopes)
     low, high = max([-far, *ends[slopes < 0]]), min([far, *ends[slopes > 0]])
-    return (
-        middle + np.outer([low, high], across)
-        if low < high and (room[slopes == 0] >= 0).all()
-        else None
-    )
+    if low < high and (room[slopes == 0] >= 0).all():
+        return middle + np.outer([low, high], across)
+    return None
 
 
 def _draw_borders(ax, C: Array) -> None:

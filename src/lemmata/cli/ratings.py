@@ -43,8 +43,7 @@ def diagnose(
 @command
 def recommend(
     file: Annotated[
-        str,
-        typer.Argument(metavar="FILE", help="A completion model saved by lemmata, or ratings."),
+        str, typer.Argument(metavar="FILE", help="A completion model saved by lemmata, or ratings.")
     ],
     users: Annotated[
         list[str] | None,

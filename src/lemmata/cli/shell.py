@@ -223,11 +223,9 @@ def plain(value: Any) -> Any:
         return value if math.isfinite(value) else None  # JSON has no NaN
     if value is None or isinstance(value, (str, int)):
         return value
-    return (
-        {"shape": list(value.shape), "dtype": str(value.dtype)}
-        if hasattr(value, "shape")
-        else repr(value)
-    )
+    if hasattr(value, "shape"):
+        return {"shape": list(value.shape), "dtype": str(value.dtype)}
+    return repr(value)
 
 
 def show(content: Any, commands: Sequence[str] = ()) -> None:

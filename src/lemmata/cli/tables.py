@@ -13,8 +13,7 @@ from lemmata.cli.shell import INTERRUPTED, refuse
 Target = Annotated[
     str | None,
     typer.Option(
-        metavar="COLUMN",
-        help="The target column: its name, or its position (0 first, -1 last).",
+        metavar="COLUMN", help="The target column: its name, or its position (0 first, -1 last)."
     ),
 ]
 Drop = Annotated[

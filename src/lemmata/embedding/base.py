@@ -30,10 +30,7 @@ class EmbeddingModel(Model):
     _longest: ClassVar[int | None] = (
         LONGEST  # words of a sentence; None: a document, which may be one word long
     )
-    stored: ClassVar[dict[str, Any]] = {
-        "embedding_": "d k",
-        "counts_": "d int >=0",
-    }
+    stored: ClassVar[dict[str, Any]] = {"embedding_": "d k", "counts_": "d int >=0"}
 
     embedding_: Array = fitted()
     counts_: Array = fitted()
@@ -55,11 +52,9 @@ class EmbeddingModel(Model):
             raise ValueError("sentences have no weights; repeat them.")
         if not reset:
             words = Vocabulary(self.feature_names_in_, self.counts_)
-            return (
-                X.over(words)
-                if isinstance(X, EncodedText)
-                else encode_over(words, X, self.tokenizer)
-            )
+            if isinstance(X, EncodedText):
+                return X.over(words)
+            return encode_over(words, X, self.tokenizer)
         data = self._encode(X)
         self.feature_names_in_ = data.vocabulary.words
         self.n_features_in_ = len(data.vocabulary)

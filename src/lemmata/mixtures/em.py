@@ -148,13 +148,7 @@ class EMAlgorithm:
             alpha = (alpha - 1) / 2
         return None
 
-    def at(
-        self,
-        data: Blocks,
-        weights: Array,
-        params: Any,
-        rows: float | None = None,
-    ) -> EMState:
+    def at(self, data: Blocks, weights: Array, params: Any, rows: float | None = None) -> EMState:
         """The state of a mixture: one E-step."""
         found = expectation(self.family, params, weights, data, self.compiled)
         if not found.weight > 0:
@@ -168,11 +162,7 @@ class EMAlgorithm:
         return state.loss
 
     def extras(self, state: EMState) -> dict[str, float]:
-        return {
-            "log_likelihood": state.log_likelihood,
-            "price": state.price,
-            "to_go": state.to_go,
-        }
+        return {"log_likelihood": state.log_likelihood, "price": state.price, "to_go": state.to_go}
 
     def attributes(self, state: EMState) -> dict[str, Any]:
         return {"weights_": state.weights, **self.family.attributes(state.params)}

@@ -148,11 +148,9 @@ class TableFamily(Family):
         return super().sound(stats, before) and bool((stats.sums >= 0).all())
 
     def log_prior(self, params):
-        return (
-            self.smoothing * float(self._prior_terms(params.values).sum())
-            if self.smoothing
-            else 0.0
-        )
+        if self.smoothing:
+            return self.smoothing * float(self._prior_terms(params.values).sum())
+        return 0.0
 
     def _prior_terms(self, values: Array) -> Array:
         """The logarithms that smoothing adds to the likelihood."""

@@ -198,11 +198,9 @@ class LinearAutoencoderAlgorithm(AutoencoderTraining):
             state.memory, state.params, state.gradient
         )
         new = self.at(params, sample, memory, state.seed, state.epoch + 1)
-        return (
-            new
-            if new.loss < state.loss or self.step_size
-            else self._shorten_step(state, sample, eta)
-        )
+        if new.loss < state.loss or self.step_size:
+            return new
+        return self._shorten_step(state, sample, eta)
 
     def _measure_step(self, params, sample):
         if isinstance(self.optimizer, Adam):

@@ -120,10 +120,7 @@ class Counts:
         return np.bincount(self.matrix.indices, minlength=self.matrix.shape[1])
 
     def pruned(
-        self,
-        min_df: float = 1,
-        max_df: float = 1.0,
-        max_features: int | None = None,
+        self, min_df: float = 1, max_df: float = 1.0, max_features: int | None = None
     ) -> Counts:
         """Without words of too few or too many documents; then the most frequent `max_features` of the rest."""
         low, high = (

@@ -186,11 +186,7 @@ def curse(seed: int = 0):
     sides = (1 - 2 ** (-1 / N)) ** (1 / d)
     axes[1].plot(d, sides, color=BLUE, label="(1 − 2^(−1/N))^(1/d)")
     axes[1].plot(
-        d,
-        (1 - 2 ** (-1 / d)) ** (1 / d),
-        color=RED,
-        ls="--",
-        label="as the notes print it",
+        d, (1 - 2 ** (-1 / d)) ** (1 / d), color=RED, ls="--", label="as the notes print it"
     )
     some, draws = (1, 2, 5, 10, 20, 50, 100), 400
     measured = []

@@ -132,11 +132,9 @@ class FastTextClassifier(Classifier):
                 )
             self.n_features_in_ = self.features_.n_features
         data = Blocks.of(self.features_.rows(text))
-        return (
-            data
-            if sample_weight is None
-            else data.weighted(check_weights(sample_weight, data.shape[0]))
-        )
+        if sample_weight is None:
+            return data
+        return data.weighted(check_weights(sample_weight, data.shape[0]))
 
     def _encode(self, X: Any) -> EncodedText:
         if isinstance(X, EncodedText):

@@ -31,12 +31,7 @@ from lemmata.core.parameters import COUNT, KW_ONLY, NONNEGATIVE, POSITIVE, choic
 from lemmata.core.validation import Interval
 from lemmata.embedding import parameters
 from lemmata.embedding.base import EmbeddingModel
-from lemmata.embedding.glove.algorithm import (
-    RATES,
-    GloVeAlgorithm,
-    GloVeALSAlgorithm,
-    GloVeData,
-)
+from lemmata.embedding.glove.algorithm import RATES, GloVeAlgorithm, GloVeALSAlgorithm, GloVeData
 from lemmata.embedding.glove.counts import PairCounts
 from lemmata.embedding.windows.cooccurrence import WEIGHTINGS, CoOccurrence
 from lemmata.text.encoded import EncodedText

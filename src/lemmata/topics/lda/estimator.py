@@ -22,12 +22,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from lemmata.audit.topics import (
-    LDA_BATCH_CLAIMS,
-    LDA_CLAIMS,
-    LDA_MORE_CLAIMS,
-    LDA_ONLINE_CLAIMS,
-)
+from lemmata.audit.topics import LDA_BATCH_CLAIMS, LDA_CLAIMS, LDA_MORE_CLAIMS, LDA_ONLINE_CLAIMS
 from lemmata.core import common
 from lemmata.core.blocks import Blocks
 from lemmata.core.certificate import Certificate
