@@ -11,7 +11,7 @@ import math
 import os
 import sys
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import is_dataclass
 from difflib import get_close_matches
 from functools import wraps
@@ -135,19 +135,26 @@ def command(function: Callable[..., None]) -> Callable[..., None]:
     return app.command()(run)
 
 
+def _fields(parameter: inspect.Parameter) -> Mapping[str, inspect.Parameter] | None:
+    """The options that a parameter stands for; None if it is one itself."""
+    kind = parameter.annotation
+    if isinstance(kind, type) and is_dataclass(kind):
+        return inspect.signature(kind, eval_str=True).parameters
+    return None
+
+
 def _options_of(parameter: inspect.Parameter) -> list[inspect.Parameter]:
-    """The parameter itself, or one for each field of its dataclass."""
-    if not is_dataclass(parameter.annotation):
+    fields = _fields(parameter)
+    if fields is None:
         return [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY)]
-    fields = inspect.signature(parameter.annotation, eval_str=True).parameters.values()
-    return [option for field in fields for option in _options_of(field)]
+    return [option for field in fields.values() for option in _options_of(field)]
 
 
 def _take(parameter: inspect.Parameter, given: dict[str, Any]) -> Any:
     """The value of a parameter among all that was given."""
-    if not is_dataclass(parameter.annotation):
+    fields = _fields(parameter)
+    if fields is None:
         return given[parameter.name]
-    fields = inspect.signature(parameter.annotation, eval_str=True).parameters
     return parameter.annotation(**{name: _take(field, given) for name, field in fields.items()})
 
 

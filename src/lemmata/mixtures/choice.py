@@ -91,7 +91,7 @@ class Selection:
         ax.axvline(self.best_k, color=GREY, linewidth=0.8, linestyle=":")
         ax.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
         ax.set(xlabel="number of components k", ylabel="criterion (smaller is better)")
-        ax.legend(frameon=False)
+        ax.legend(frameon=False, fontsize=10)
         return ax
 
 
