@@ -15,14 +15,13 @@ import numpy as np
 
 from lemmata.audit.kernel.attributes import attributes_sound, discrepancy, statements_true
 from lemmata.audit.kernel.claims import (
-    PROVED,
-    STATISTICAL,
     Fit,
     at_least,
     at_most,
-    claim,
     fact,
+    proved,
     rounding,
+    statistical,
     unknown,
 )
 from lemmata.audit.kernel.concentration import betting, clopper_pearson
@@ -91,7 +90,7 @@ def statement_errors(fit: Fit) -> dict[str, float]:
     return {"loss_": discrepancy(fit.loss_, distance, 4.0, rounding(kind_of(fit), len(W)))}
 
 
-@claim("the map is a rotation: lengths and angles stay", kind=PROVED, source="CIL20 5.5")
+@proved("the map is a rotation: lengths and angles stay", "CIL20 5.5")
 def orthogonal_map(fit: Fit):
     W = np.asarray(fit.rotation_, np.float64)
     error = np.abs(W.T @ W - np.eye(len(W))).max()
@@ -99,12 +98,7 @@ def orthogonal_map(fit: Fit):
     return at_most(error, bound, "fit it again: this map was altered", unit="|WᵀW − I|")
 
 
-@claim(
-    "no rotation brings the pairs nearer to each other",
-    kind=PROVED,
-    source="Schönemann 1966",
-    needs=(products,),
-)
+@proved("no rotation brings the pairs nearer to each other", "Schönemann 1966", needs=(products,))
 def no_better_rotation(fit: Fit):
     """1 − tr(WᵀM)/‖M‖_*. A W rounded to its type is off by at most eps/2 in each entry, which moves the trace by
     eps/2 √k ‖M‖_F ≤ eps/2 √k ‖M‖_*."""
@@ -119,7 +113,7 @@ def no_better_rotation(fit: Fit):
     return at_most(gap, bound, "fit it again on these pairs", "gap", note, witness=proof)
 
 
-@claim("the pairs determine the rotation", kind=PROVED, source="Schönemann 1966", needs=(products,))
+@proved("the pairs determine the rotation", "Schönemann 1966", needs=(products,))
 def rotation_determined(fit: Fit):
     """σ_min/σ_max of M. At 0 another rotation is as good: that of the directions which no pair shows is left open."""
     _, sigma = products(fit)
@@ -166,10 +160,9 @@ def ranks(fit: Fit, sources: Array, targets: list[Array]) -> tuple[Array, int]:
     return shares, first
 
 
-@claim(
+@statistical(
     "the true word of a new pair ranks before nine in ten others, on average",
-    kind=STATISTICAL,
-    source="ML Generalization",
+    "ML Generalization",
     cost=_search,
     confidence=0.95,
 )

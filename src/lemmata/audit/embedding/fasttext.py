@@ -14,7 +14,7 @@ from scipy.special import logsumexp
 
 from lemmata.audit.embedding.skipgram import loss_fell
 from lemmata.audit.kernel.attributes import attributes_sound, discrepancy, statements_true
-from lemmata.audit.kernel.claims import RULE_OF_THUMB, Fit, at_most, claim, fact, rounding, unknown
+from lemmata.audit.kernel.claims import Fit, at_most, fact, rounding, rule_of_thumb, unknown
 
 Array = np.ndarray
 BELOW = 0.99
@@ -63,10 +63,9 @@ def statement_errors(fit: Fit) -> dict[str, float]:
     return {"loss_": discrepancy(fit.loss_, loss, 1.0, error)}
 
 
-@claim(
+@rule_of_thumb(
     "the loss is at least 1 % below what one answer for all texts reaches",
-    kind=RULE_OF_THUMB,
-    source="ML Text Representation",
+    "ML Text Representation",
     needs=(mean_loss,),
 )
 def beats_one_answer(fit: Fit):

@@ -75,10 +75,9 @@ def _squares(fit: claims.Fit) -> float:
     return float(n) * k * (k + 1)
 
 
-@claims.claim(
+@claims.rule_of_thumb(
     "two words taken at random have a cosine of at most 0.5 on average",
-    kind=claims.RULE_OF_THUMB,
-    source="Mimno & Thompson 2017; Mu & Viswanath 2018",
+    "Mimno & Thompson 2017; Mu & Viswanath 2018",
     cost=_entries,
 )
 def directions_spread(fit):
@@ -108,10 +107,9 @@ def spread(fit: claims.Fit) -> Array:
     return square / n - np.outer(mean, mean)
 
 
-@claims.claim(
+@claims.rule_of_thumb(
     "directions, their mean taken off, spread over at least a tenth of the dimensions they have",
-    kind=claims.RULE_OF_THUMB,
-    source="Roy & Vetterli 2007",
+    "Roy & Vetterli 2007",
     needs=(spread,),
 )
 def dimensions_used(fit):
@@ -135,10 +133,9 @@ def dimensions_used(fit):
 # --- frequency --------------------------------------------------------------------------------------------------------
 
 
-@claims.claim(
+@claims.rule_of_thumb(
     "how often words occur explains at most a tenth of the spread of their directions",
-    kind=claims.RULE_OF_THUMB,
-    source="Mu & Viswanath 2018; Gong et al. 2018",
+    "Mu & Viswanath 2018; Gong et al. 2018",
     needs=(spread,),
 )
 def frequency_apart(fit):
@@ -189,10 +186,9 @@ def nearest(vectors: Array, asked: Array, n: int) -> Array:
     return np.argpartition(-cosines, n - 1, axis=1)[:, :n]
 
 
-@claims.claim(
+@claims.rule_of_thumb(
     "at least half of the nearest words are those of the balanced vectors with the same scores",
-    kind=claims.RULE_OF_THUMB,
-    source="CIL (3.44), (3.59)",
+    "CIL (3.44), (3.59)",
     cost=_cost_of_neighbours,
 )
 def nearest_words_determined(fit):
@@ -240,10 +236,9 @@ def _answering(fit: claims.Fit) -> float:
     return 2.0 * len(fit.analogies) * np.size(fit.embedding_)
 
 
-@claims.claim(
+@claims.statistical(
     "b − a + c solves more analogies like these than the word nearest to c",
-    kind=claims.STATISTICAL,
-    source="CIL (3.64); Linzen 2016",
+    "CIL (3.64); Linzen 2016",
     confidence=1 - RISK,
     cost=_answering,
 )

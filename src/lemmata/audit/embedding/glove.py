@@ -26,13 +26,12 @@ from lemmata.audit.embedding.skipgram import loss_fell
 from lemmata.audit.kernel import runs
 from lemmata.audit.kernel.attributes import attributes_sound, discrepancy, statements_true
 from lemmata.audit.kernel.claims import (
-    RULE_OF_THUMB,
     CannotTell,
     Fit,
     at_most,
-    claim,
     fact,
     rounding,
+    rule_of_thumb,
     unknown,
 )
 
@@ -126,10 +125,9 @@ never_rose = runs.never_rose(
 # --- the result -------------------------------------------------------------------------------------------------------
 
 
-@claim(
+@rule_of_thumb(
     "a first-order point: the terms of the gradient cancel but for 0.2 %",
-    kind=RULE_OF_THUMB,
-    source="CIL (2.38)",
+    "CIL (2.38)",
     cost=per_pair(7),
     needs=(problem,),
 )
@@ -174,10 +172,9 @@ def bands(N: Array) -> list[tuple[str, Array]]:
     ]
 
 
-@claim(
+@rule_of_thumb(
     "for rare and for frequent pairs alike, vectors leave at most 95 % of what the best biases leave of ln N",
-    kind=RULE_OF_THUMB,
-    source="CIL (3.56); CIL20 5.4",
+    "CIL (3.56); CIL20 5.4",
     cost=per_pair(2),
     needs=(problem,),
 )

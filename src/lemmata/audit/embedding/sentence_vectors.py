@@ -73,11 +73,8 @@ def statement_errors(fit: claims.Fit) -> dict[str, float]:
     return errors
 
 
-@claims.claim(
-    "what is left of a sentence has nothing along the removed directions",
-    kind=claims.PROVED,
-    source="CIL 1.3.3",
-    cost=_work,
+@claims.proved(
+    "what is left of a sentence has nothing along the removed directions", "CIL 1.3.3", cost=_work
 )
 def directions_removed(fit: claims.Fit):
     """The largest |C t| / ‖s‖ over sentences; the bound is for t in the precision of the vectors."""
@@ -98,10 +95,9 @@ def directions_removed(fit: claims.Fit):
     )
 
 
-@claims.claim(
+@claims.proved(
     "no other directions hold more of the sentences than the removed ones",
-    kind=claims.PROVED,
-    source="CIL Thm 2.3.4",
+    "CIL Thm 2.3.4",
     needs=(scatter,),
 )
 def largest_removed(fit: claims.Fit):
@@ -120,11 +116,8 @@ def largest_removed(fit: claims.Fit):
     )
 
 
-@claims.claim(
-    "99 in 100 texts hold a known word",
-    kind=claims.RULE_OF_THUMB,
-    source="ML Text Representation",
-    cost=claims.passes(1),
+@claims.rule_of_thumb(
+    "99 in 100 texts hold a known word", "ML Text Representation", cost=claims.passes(1)
 )
 def texts_known(fit: claims.Fit):
     """Texts without one are zeros: nothing is known of them."""
@@ -221,10 +214,9 @@ def _cost_of_targets(fit: claims.Fit) -> float:
     return 2.0 * fit.data.n_tokens * k + min(float(fit.data.n_tokens), 2.0 * ASKED) * v * (k + 25)
 
 
-@claims.claim(
+@claims.rule_of_thumb(
     "the expected loss of some 4,000 targets is at least 1 % below what word frequencies alone reach",
-    kind=claims.RULE_OF_THUMB,
-    source="ML Text Representation",
+    "ML Text Representation",
     cost=_cost_of_targets,
 )
 def beats_frequencies(fit: claims.Fit):

@@ -60,9 +60,7 @@ def statement_errors(fit):
     return {"counts_": float(np.abs(found - counts).max(initial=0)) * 2}
 
 
-@claims.claim(
-    "the loss fell in every epoch", kind=claims.RULE_OF_THUMB, source="CIL 3.3.2", about="run"
-)
+@claims.rule_of_thumb("the loss fell in every epoch", "CIL 3.3.2", about="run")
 def loss_fell(fit):
     """The largest rise from one epoch to the next, as a share of the largest loss; steps are noisy, so 1 % is let pass."""
     if len(fit.trace) < 2:
@@ -287,10 +285,9 @@ def _correlation(x: Array, y: Array, w: Array) -> float:
 # --- claims -----------------------------------------------------------------------------------------------------------
 
 
-@claims.claim(
+@claims.proved(
     "the expected loss is below the least that scores of the predicted word alone can have",
-    kind=claims.PROVED,
-    source="CIL (3.53)",
+    "CIL (3.53)",
     needs=(losses,),
 )
 def beats_frequencies(fit):
@@ -317,10 +314,9 @@ def beats_frequencies(fit):
     )
 
 
-@claims.claim(
+@claims.rule_of_thumb(
     "scores follow the shifted information of pairs that occur: their correlation is at least 0.3",
-    kind=claims.RULE_OF_THUMB,
-    source="CIL (3.53), (3.54)",
+    "CIL (3.53), (3.54)",
     needs=(losses,),
 )
 def follows_information(fit):

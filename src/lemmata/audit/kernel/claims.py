@@ -19,6 +19,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
+from functools import partial
 from typing import Any, ClassVar
 
 HOLDS, FAILS, UNDECIDED = "holds", "fails", "can't tell"
@@ -305,9 +306,9 @@ class Statement:
 
 def claim(
     sentence: str,
+    source: str,
     *,
     kind: str,
-    source: str,
     about: str = "result",
     cost: Callable[[Fit], float] = free,
     confidence: float = math.nan,
@@ -330,6 +331,11 @@ def claim(
         return Statement(name, sentence, kind, source, function, about, cost, confidence, needs)
 
     return decorate
+
+
+proved = partial(claim, kind=PROVED)
+statistical = partial(claim, kind=STATISTICAL)
+rule_of_thumb = partial(claim, kind=RULE_OF_THUMB)
 
 
 # --- what was found ---------------------------------------------------------------------------------------------------

@@ -84,10 +84,9 @@ def _two_steps(parts: Any, facts: FitFacts) -> Array:
     return np.array([*values, em_steps.expect(parts, facts.rows)[0]])
 
 
-@claims.claim(
+@claims.rule_of_thumb(
     "climbing on by EM gains at most 0.125 nats, all together",
-    kind=claims.RULE_OF_THUMB,
-    source="CIL (3.13), (3.14); Aitken 1926",
+    "CIL (3.13), (3.14); Aitken 1926",
     needs=(climb,),
 )
 def fixed_point(fit):
@@ -131,10 +130,9 @@ def _nudging_work(fit: claims.Fit) -> float:
     return min(NUDGES * (NUDGE_STEPS + 1) * pass_work(fit), most)
 
 
-@claims.claim(
+@claims.rule_of_thumb(
     "no nudge of the components lets EM climb higher",
-    kind=claims.RULE_OF_THUMB,
-    source="CIL 3.1.3; Dempster, Laird & Rubin 1977",
+    "CIL 3.1.3; Dempster, Laird & Rubin 1977",
     needs=(facts_of,),
     cost=_nudging_work,
 )

@@ -25,7 +25,7 @@ from scipy.special import xlogy
 
 from lemmata.audit.clustering.nearest_centres import eps_of, one_blas_thread
 from lemmata.audit.kernel.attributes import attributes_sound, discrepancy, statements_true
-from lemmata.audit.kernel.claims import PROVED, CannotTell, Fit, at_most, claim, rounding
+from lemmata.audit.kernel.claims import CannotTell, Fit, at_most, proved, rounding
 from lemmata.audit.kernel.runs import never_rose
 from lemmata.audit.mixtures import refits
 from lemmata.audit.mixtures.climbs import fixed_point, no_ascent_nearby
@@ -229,10 +229,9 @@ def _shown_memberships(fit: Fit, x: Array) -> Array:
         return np.asarray(fit.model.predict_proba(x), dtype=np.float64)
 
 
-@claim(
+@proved(
     "the bound is tight: the memberships are the posteriors",
-    kind=PROVED,
-    source="CIL (3.12)",
+    "CIL (3.12)",
     needs=(facts_of,),
     cost=lambda fit: 2 * pass_work(fit),
 )
@@ -264,7 +263,7 @@ def bound_is_tight(fit):
 # --- counts and codes ------------------------------------------------------------------------------------------------
 
 
-@claim("every row has a positive probability", kind=PROVED, source="CIL (3.5)", needs=(facts_of,))
+@proved("every row has a positive probability", "CIL (3.5)", needs=(facts_of,))
 def every_row_possible(fit):
     """Number of rows with ln p(x) = −∞: something in them has probability 0 under every component that has a weight."""
     advice = "the log-likelihood of these rows is −∞: fit with smoothing > 0, or drop them"

@@ -111,10 +111,9 @@ def _third_work(fit: claims.Fit) -> float:
     return _work(fit, folds * THIRD_PASSES, room)
 
 
-@claims.claim(
+@claims.statistical(
     "a fit to other rows gives at least 95 % of the labels again",
-    kind=claims.STATISTICAL,
-    source="CIL (3.4); Hoeffding 1963",
+    "CIL (3.4); Hoeffding 1963",
     confidence=CONFIDENCE,
     needs=(facts_of,),
     cost=_third_work,
@@ -193,10 +192,9 @@ def _half_work(fit: claims.Fit) -> float:
     return _work(fit, HALF_PASSES, _room(fit, HALF_PASSES, em_steps.HALVES))
 
 
-@claims.claim(
+@claims.statistical(
     "one component fewer would not do",
-    kind=claims.STATISTICAL,
-    source="CIL20 6.4; Wasserman, Ramdas & Balakrishnan 2020",
+    "CIL20 6.4; Wasserman, Ramdas & Balakrishnan 2020",
     confidence=CONFIDENCE,
     needs=(facts_of,),
     cost=_half_work,
@@ -284,10 +282,9 @@ def _fresh_work(fit: claims.Fit) -> float:
     )
 
 
-@claims.claim(
+@claims.statistical(
     "fresh rows are as likely as those fitted to, up to 0.1 nats per feature",
-    kind=claims.STATISTICAL,
-    source="CIL20 6.4",
+    "CIL20 6.4",
     confidence=CONFIDENCE,
     cost=_fresh_work,
 )

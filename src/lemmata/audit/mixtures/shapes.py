@@ -17,7 +17,7 @@ import numpy as np
 from scipy.linalg import cholesky, solve_triangular
 
 from lemmata.audit.clustering.nearest_centres import eps_of, one_blas_thread
-from lemmata.audit.kernel.claims import PROVED, RULE_OF_THUMB, Fit, at_least, claim, unknown
+from lemmata.audit.kernel.claims import Fit, at_least, proved, rule_of_thumb, unknown
 from lemmata.audit.mixtures import em_steps
 from lemmata.audit.mixtures.em_steps import FitFacts, facts_of, pass_work
 from lemmata.audit.mixtures.gaussians import EPS, observed_patterns, outer
@@ -30,10 +30,9 @@ RIDGELESS_STEPS = 30
 TOO_LITTLE = "too little work allowed to continue without reg_covar: pass seconds=… to certify"
 
 
-@claim(
+@proved(
     "every component lives on at least as many rows as its shape needs",
-    kind=PROVED,
-    source="ML Gaussian Mixture Models",
+    "ML Gaussian Mixture Models",
     needs=(facts_of,),
 )
 def enough_rows(fit):
@@ -78,10 +77,9 @@ def _has_no_width(parts: Any, sums: list[Array], eps: float) -> bool:
     return any(factor is None for factor in scatter_factors(parts, sums, eps))
 
 
-@claim(
+@rule_of_thumb(
     "no component has collapsed: none owes its width to one row or to reg_covar",
-    kind=RULE_OF_THUMB,
-    source="ML Gaussian Mixture Models; Day 1969",
+    "ML Gaussian Mixture Models; Day 1969",
     needs=(facts_of,),
     cost=_shape_work,
 )

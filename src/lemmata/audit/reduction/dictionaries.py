@@ -14,15 +14,14 @@ import numpy as np
 from scipy.optimize import linear_sum_assignment
 
 from lemmata.audit.kernel.claims import (
-    PROVED,
-    RULE_OF_THUMB,
     CannotTell,
     Fit,
     at_least,
     at_most,
-    claim,
     passes,
+    proved,
     rounding,
+    rule_of_thumb,
     unknown,
 )
 from lemmata.audit.kernel.runs import never_rose
@@ -34,7 +33,7 @@ SHARE = 0.8  # of the atoms that another start should find again
 NEVER_IN_FIT = 2.0**25  # a refit costs more than `fit` may spend on claims, whatever its size
 
 
-@claim("every atom has unit length", kind=PROVED, source="CIL20 10; Mairal et al. 2010, (4)")
+@proved("every atom has unit length", "CIL20 10; Mairal et al. 2010, (4)")
 def atoms_normalised(fit: Fit):
     D = np.asarray(fit.components_, np.float64)
     off = np.abs(np.linalg.norm(D, axis=1) - 1)
@@ -42,10 +41,9 @@ def atoms_normalised(fit: Fit):
     return at_most(off.max(initial=0.0), rounding(type_of(fit), D.shape[1]), advice, "|‖d‖ − 1|")
 
 
-@claim(
+@proved(
     "the codes lose no more than the best subspace of as many dimensions as they have numbers",
-    kind=PROVED,
-    source="CIL20 10; CIL Thm 1.4.4",
+    "CIL20 10; CIL Thm 1.4.4",
     cost=lambda fit: float(fit.data.size) * fit.data.shape[1] + 10.0 * fit.data.shape[1] ** 3,
     needs=(row_codes,),
 )
@@ -104,10 +102,9 @@ def _refit_work(fit: Fit) -> float:
     return max(NEVER_IN_FIT, steps * float(n) * k * (d + 10.0) / 10)
 
 
-@claim(
+@rule_of_thumb(
     "another start finds at least 80 % of the atoms again (|cosine| at least 0.9)",
-    kind=RULE_OF_THUMB,
-    source="CIL20 10",
+    "CIL20 10",
     cost=_refit_work,
 )
 def atoms_repeatable(fit: Fit):

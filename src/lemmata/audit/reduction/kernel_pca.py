@@ -135,20 +135,18 @@ TRUE = statements_true(_statements, needs=(kernel_matrices.facts,))
 # --- claims -----------------------------------------------------------------------------------------------------------
 
 
-@claims.claim(
+@claims.proved(
     "vector i is within 1° of the eigenvector i of the centred kernel matrix, for every i",
-    kind=claims.PROVED,
-    source="CIL 1.4.3; Davis & Kahan 1970",
+    "CIL 1.4.3; Davis & Kahan 1970",
     needs=(kernel_matrices.spectrum,),
 )
 def principal_axes(fit):
     return compare_axes(kernel_matrices.facts(fit).around, kernel_matrices.spectrum(fit))
 
 
-@claims.claim(
+@claims.proved(
     "the coordinates of the rows have mean 0, variances λ/n and no correlation, to 1 %",
-    kind=claims.PROVED,
-    source="CIL 1.4.2",
+    "CIL 1.4.2",
     needs=(kernel_matrices.facts,),
 )
 def uncorrelated(fit):
@@ -180,10 +178,9 @@ def _coordinates(fit: claims.Fit, known: kernel_matrices.Facts) -> Array:
     return centred @ alpha / np.sqrt(known.values)
 
 
-@claims.claim(
+@claims.proved(
     "its error in feature space is within 1 % of the least that so many directions have",
-    kind=claims.PROVED,
-    source="CIL Prop. 1.4.1, Thm 1.4.4",
+    "CIL Prop. 1.4.1, Thm 1.4.4",
     needs=(kernel_matrices.spectrum,),
 )
 def most_variance(fit):
@@ -201,11 +198,8 @@ def most_variance(fit):
     return compare_error(known.around.total - captured, known.around, kernel_matrices.spectrum(fit))
 
 
-@claims.claim(
-    "every kept eigenvalue stands above rounding",
-    kind=claims.RULE_OF_THUMB,
-    source="CIL Thm 1.4.7",
-    needs=(kernel_matrices.facts,),
+@claims.rule_of_thumb(
+    "every kept eigenvalue stands above rounding", "CIL Thm 1.4.7", needs=(kernel_matrices.facts,)
 )
 def above_rounding(fit):
     known = kernel_matrices.facts(fit)
@@ -216,10 +210,9 @@ def above_rounding(fit):
     return claims.at_least(least, bound, advice, unit="smallest λ / λ₁")
 
 
-@claims.claim(
+@claims.rule_of_thumb(
     "the effective rank is at most half that of the identity: rows resemble others, not themselves alone",
-    kind=claims.RULE_OF_THUMB,
-    source="ML Kernels",
+    "ML Kernels",
     needs=(kernel_matrices.facts,),
 )
 def informative(fit):
@@ -256,11 +249,10 @@ def _cost_of_turn(fit: claims.Fit) -> float:
     return float(GROUPS) * q * n * (n if n > kernel_matrices.DENSE else n / GROUPS)
 
 
-@claims.claim(
+@claims.statistical(
     "sampling turns the subspace by at most 30° on average",
-    kind=claims.STATISTICAL,
+    "CIL 1.4.2; Anderson 1963",
     confidence=LEVEL,
-    source="CIL 1.4.2; Anderson 1963",
     cost=_cost_of_turn,
     needs=(kernel_matrices.spectrum,),
 )
@@ -313,10 +305,9 @@ def _sampling_turn(known: kernel_matrices.Facts, found: Spectrum, k: int, number
     return turn(deviations(), values / total, k, known.own_noise / total, ceiling)
 
 
-@claims.claim(
+@claims.proved(
     "the kernel matrix of up to 300 rows is positive semidefinite",
-    kind=claims.PROVED,
-    source="ML Mercer",
+    "ML Mercer",
     cost=lambda fit: EIGH * float(min(fit.data.shape[0], SAMPLE)) ** 3,
     needs=(kernel_matrices.facts,),
 )

@@ -13,16 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from lemmata.audit.kernel.attributes import attributes_sound, discrepancy, statements_true
-from lemmata.audit.kernel.claims import (
-    PROVED,
-    RULE_OF_THUMB,
-    Fit,
-    at_most,
-    claim,
-    fact,
-    rounding,
-    unknown,
-)
+from lemmata.audit.kernel.claims import Fit, at_most, fact, proved, rounding, rule_of_thumb, unknown
 from lemmata.audit.kernel.runs import never_rose
 from lemmata.audit.reduction.principal_axes import EXCESS, compare_offset
 from lemmata.audit.reduction.spectra import EIGH, ScaledRows, Spectrum, scaled_rows, whole_spectrum
@@ -100,10 +91,9 @@ TRUE = statements_true(_statements, needs=(moments,))
 # --- claims -----------------------------------------------------------------------------------------------------------
 
 
-@claim(
+@proved(
     "P = VW is a projection (P² = P) of rank ≤ m, to 0.1 %",
-    kind=PROVED,
-    source="CIL 1.3.5",
+    "CIL 1.3.5",
     cost=lambda fit: 4.0 * fit.encoder_.shape[1] * len(fit.encoder_) ** 2,
 )
 def reconstruction_is_projection(fit):
@@ -121,12 +111,7 @@ def reconstruction_is_projection(fit):
     return at_most(float(defect) / size, IDEMPOTENT, advice, unit="|P² − P| / |P|")
 
 
-@claim(
-    "the loss is within 1 % of the PCA optimum",
-    kind=PROVED,
-    source="CIL Thm 1.4.4",
-    needs=(spectrum,),
-)
+@proved("the loss is within 1 % of the PCA optimum", "CIL Thm 1.4.4", needs=(spectrum,))
 def near_pca_optimum(fit):
     """The optimum is half the tail of the spectrum, Σ_{j>m} λ_j / 2; a wrong mean_ adds to the loss."""
     (W, V), known = _factors(fit), moments(fit)
@@ -146,10 +131,9 @@ def near_pca_optimum(fit):
     return at_most(loss / max(best, floor) - 1, EXCESS, advice, unit="loss / best − 1")
 
 
-@claim(
+@rule_of_thumb(
     "a first-order point: the gradient is below 0.1 % of its scale",
-    kind=RULE_OF_THUMB,
-    source="CIL (1.10), (1.11)",
+    "CIL (1.10), (1.11)",
     needs=(moments,),
 )
 def first_order_point(fit):
@@ -173,10 +157,9 @@ def first_order_point(fit):
     return at_most(slope, SLOPE, advice, unit="|∇| / scale")
 
 
-@claim(
+@proved(
     "the coordinates are the principal axes, in order, up to sign, to 0.01",
-    kind=PROVED,
-    source="CIL 1.2.3, Ex. 1.5",
+    "CIL 1.2.3, Ex. 1.5",
     needs=(spectrum,),
 )
 def axes_identified(fit):
@@ -201,10 +184,9 @@ def axes_identified(fit):
     return at_most(off, AXIS_ERROR, advice, unit="distance", note=f"the loss leaves {free} free")
 
 
-@claim(
+@proved(
     "no constant added to the reconstruction would lower its error",
-    kind=PROVED,
-    source="CIL Prop. 1.2.1",
+    "CIL Prop. 1.2.1",
     needs=(scaled_rows,),
 )
 def affine_part_redundant(fit):

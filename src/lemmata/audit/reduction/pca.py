@@ -14,7 +14,7 @@ from functools import partial
 import numpy as np
 
 from lemmata.audit.kernel.attributes import attributes_sound, discrepancy, statements_true
-from lemmata.audit.kernel.claims import PROVED, STATISTICAL, Fit, at_most, claim, rounding, unknown
+from lemmata.audit.kernel.claims import Fit, at_most, proved, rounding, statistical, unknown
 from lemmata.audit.reduction.power_method import never_fell, power_rate_kept
 from lemmata.audit.reduction.principal_axes import compare_axes, compare_error, compare_offset
 from lemmata.audit.reduction.sampling_error import GROUPS, LEVEL, judge_turn, turn_of_rows
@@ -113,7 +113,7 @@ TRUE = statements_true(_statements, needs=(around,))
 # --- claims about the result ------------------------------------------------------------------------------------------
 
 
-@claim("the components are orthonormal", kind=PROVED, source="CIL 1.3.3")
+@proved("the components are orthonormal", "CIL 1.3.3")
 def orthonormal_basis(fit):
     C = np.asarray(fit.components_)
     error = np.abs(C.astype(np.float64) @ C.T.astype(np.float64) - np.eye(len(C))).max()
@@ -121,10 +121,9 @@ def orthonormal_basis(fit):
     return at_most(error, rounding(C.dtype, C.shape[1]), advice, unit="|CCᵀ − I|")
 
 
-@claim(
+@proved(
     "its error is within 1 % of the least that any subspace of this dimension has",
-    kind=PROVED,
-    source="CIL Thm 1.4.4, Cor. 2.3.5",
+    "CIL Thm 1.4.4, Cor. 2.3.5",
     needs=(around, spectrum),
 )
 def most_variance(fit):
@@ -133,10 +132,9 @@ def most_variance(fit):
     return compare_error(facts.error, facts, spectrum(fit))
 
 
-@claim(
+@proved(
     "component i is within 1° of the principal axis i, for every i",
-    kind=PROVED,
-    source="CIL Cor. 1.4.8; Davis & Kahan 1970",
+    "CIL Cor. 1.4.8; Davis & Kahan 1970",
     needs=(around, spectrum),
 )
 def principal_axes(fit):
@@ -152,11 +150,10 @@ def _cost_of_turn(fit: Fit) -> float:
     return 2 * size * q + float(GROUPS) * d * m * q
 
 
-@claim(
+@statistical(
     "sampling turns the subspace by at most 30° on average",
-    kind=STATISTICAL,
+    "CIL 1.4.2; Anderson 1963",
     confidence=LEVEL,
-    source="CIL 1.4.2; Anderson 1963",
     cost=_cost_of_turn,
     needs=(around, spectrum),
 )
@@ -173,10 +170,9 @@ def subspace_determined(fit):
     return judge_turn(fit, facts, known, facts.noise, turn_of, away)
 
 
-@claim(
+@proved(
     "no constant added to the reconstruction would lower its error",
-    kind=PROVED,
-    source="CIL Prop. 1.2.1",
+    "CIL Prop. 1.2.1",
     needs=(scaled_rows,),
 )
 def affine_part_redundant(fit):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from lemmata.audit.kernel.claims import RULE_OF_THUMB, at_most, claim, rounding, unknown
+from lemmata.audit.kernel.claims import at_most, rounding, rule_of_thumb, unknown
 from lemmata.audit.kernel.runs import never_rose
 from lemmata.core.runs.trace import decay_rate
 
@@ -22,12 +22,7 @@ never_fell = never_rose(
 )
 
 
-@claim(
-    "the power method kept its predicted rate",
-    kind=RULE_OF_THUMB,
-    source="CIL Prop. 1.5.1",
-    about="run",
-)
+@rule_of_thumb("the power method kept its predicted rate", "CIL Prop. 1.5.1", about="run")
 def power_rate_kept(fit):
     """The angle to the first axis shrinks by λ₂/λ₁ per step; the largest excess of the measured rate over it."""
     values = np.asarray(fit.singular_values_, dtype=np.float64) ** 2

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from lemmata.audit.kernel.claims import PROVED, Fit, at_most, claim, rounding
+from lemmata.audit.kernel.claims import Fit, at_most, proved, rounding
 
 Array = np.ndarray
 
@@ -22,7 +22,7 @@ def _cost(fit: Fit) -> float:
     return float(len(fit.P)) ** 3
 
 
-@claim("P² = P: projecting twice changes nothing", kind=PROVED, source="CIL 1.3.2", cost=_cost)
+@proved("P² = P: projecting twice changes nothing", "CIL 1.3.2", cost=_cost)
 def idempotent(fit):
     """An entry of P² is a sum of n products, so ‖P² − P‖ may reach rounding·‖P‖² (‖P‖² = rank for a projection).
 
@@ -36,7 +36,7 @@ def idempotent(fit):
     return at_most(gap, bound, advice, "|P² − P|" if s == 1 else "|P² − P| / s²")
 
 
-@claim("P = Pᵀ: the projection is orthogonal", kind=PROVED, source="CIL 1.3.4")
+@proved("P = Pᵀ: the projection is orthogonal", "CIL 1.3.4")
 def self_adjoint(fit):
     Q, s = _scale_down(fit.P)
     gap, size = float(np.linalg.norm(Q - Q.T)), float(np.linalg.norm(Q))

@@ -22,15 +22,7 @@ import numpy as np
 import scipy.fft
 
 from lemmata.audit.kernel.attributes import attributes_sound, discrepancy, statements_true
-from lemmata.audit.kernel.claims import (
-    PROVED,
-    RULE_OF_THUMB,
-    Fit,
-    at_most,
-    claim,
-    rounding,
-    unknown,
-)
+from lemmata.audit.kernel.claims import Fit, at_most, proved, rounding, rule_of_thumb, unknown
 from lemmata.audit.reduction import coded_rows
 from lemmata.audit.reduction.coded_rows import CodedRows, dual_values, row_codes, type_of
 
@@ -89,10 +81,9 @@ def _shares(found: CodedRows, parts: Array) -> Array:
 # --- codes that minimise something ------------------------------------------------------------------------------------
 
 
-@claim(
+@proved(
     "no other code of a row has an ℓ1 objective lower by more than 0.1 % of ½‖x‖²",
-    kind=PROVED,
-    source="ML Lasso; weak duality",
+    "ML Lasso; weak duality",
     needs=(row_codes,),
 )
 def near_optimum(fit: Fit):
@@ -154,10 +145,9 @@ def _bounds(X: Array, D: Array, alpha: float, positive: bool, U: Array) -> Array
     return dual_values(np.einsum("ij,ij->i", U, U), np.einsum("ij,ij->i", x, U), tops, alpha)
 
 
-@claim(
+@proved(
     "with the atoms that it uses, no code of a row is closer by more than 1e-6 of ‖x‖²",
-    kind=PROVED,
-    source="CIL20 9; normal equations",
+    "CIL20 9; normal equations",
     needs=(row_codes,),
 )
 def fitted_on_support(fit: Fit):
@@ -186,10 +176,9 @@ def _unique_work(fit: Fit) -> float:
     return 3.0 * k * k * d + searches
 
 
-@claim(
+@proved(
     "no other code of as few atoms comes as close to its row, but for 1 % of the code",
-    kind=PROVED,
-    source="CIL20 9; Donoho & Elad 2003; Donoho, Elad & Temlyakov 2006",
+    "CIL20 9; Donoho & Elad 2003; Donoho, Elad & Temlyakov 2006",
     cost=_unique_work,
     needs=(row_codes,),
 )
@@ -262,10 +251,9 @@ def _recovery_work(fit: Fit) -> float:
     return 1.0 * k * k * d + float(n) * s * s * (k + 10 * s)
 
 
-@claim(
+@proved(
     "‖D_S⁺d‖₁ < 1 for every atom d outside of the atoms S of a code: OMP finds every code on them",
-    kind=PROVED,
-    source="CIL20 9; Tropp 2004",
+    "CIL20 9; Tropp 2004",
     cost=_recovery_work,
     needs=(row_codes,),
 )
@@ -297,10 +285,9 @@ def exact_recovery(fit: Fit):
 # --- atoms ------------------------------------------------------------------------------------------------------------
 
 
-@claim(
+@rule_of_thumb(
     "no two atoms are alike (|cosine| above 0.99), and no atom is left out of all codes",
-    kind=RULE_OF_THUMB,
-    source="CIL20 10; Aharon, Elad & Bruckstein 2006",
+    "CIL20 10; Aharon, Elad & Bruckstein 2006",
     cost=lambda fit: float(len(fit.components_)) ** 2 * np.shape(fit.components_)[1],
     needs=(row_codes,),
 )
@@ -314,10 +301,9 @@ def atoms_distinct(fit: Fit):
     return at_most(float((doubles | dead).sum()), 0, advice, "atoms", note)
 
 
-@claim(
+@rule_of_thumb(
     "no two atoms are alike (|cosine| above 0.99)",
-    kind=RULE_OF_THUMB,
-    source="CIL20 9",
+    "CIL20 9",
     cost=lambda fit: float(len(fit.components_)) ** 2 * np.shape(fit.components_)[1],
 )
 def atoms_apart(fit: Fit):

@@ -11,7 +11,7 @@ LDA_CLAIMS (Gibbs), LDA_BATCH_CLAIMS, LDA_ONLINE_CLAIMS    in the certificate of
 
 from __future__ import annotations
 
-from lemmata.audit.kernel.claims import PROVED, Fit, claim
+from lemmata.audit.kernel.claims import Fit, proved
 from lemmata.audit.topics.plsa import (
     NATS_A_DOCUMENT,
     judge_mixtures,
@@ -24,10 +24,9 @@ from lemmata.audit.topics.stated import SOUND, TRUE
 from lemmata.audit.topics.unseen import beats_unigram
 
 
-@claim(
+@proved(
     "with these topics and priors, no other mixtures gain more than 0.05 nats a token and 1 a document",
-    kind=PROVED,
-    source="CIL 3.2.4; concavity in θ",
+    "CIL 3.2.4; concavity in θ",
     needs=(mixture_facts,),
 )
 def documents_fitted(fit: Fit):

@@ -170,10 +170,9 @@ likelihood_never_fell = never_fell(
 )
 
 
-@claims.claim(
+@claims.proved(
     "with these topics, no other mixtures of the documents gain more than 0.05 nats a token",
-    kind=claims.PROVED,
-    source="CIL 3.2.3; concavity of the likelihood in θ",
+    "CIL 3.2.3; concavity of the likelihood in θ",
     needs=(mixture_facts,),
 )
 def documents_fitted(fit: claims.Fit):
@@ -222,10 +221,9 @@ def judge_mixtures(fit: claims.Fit, nats_a_document: float = 0.0):
     return claims.unknown(f"between {gained:.2g} and {most:.2g} nats a token")
 
 
-@claims.claim(
+@claims.proved(
     "no other topics give every word of every document the same probability",
-    kind=claims.PROVED,
-    source="CIL 3.2.5; Laurberg et al. 2008",
+    "CIL 3.2.5; Laurberg et al. 2008",
     cost=lambda fit: (
         float(len(fit.components_)) ** 2
         * (fit.components_.shape[1] + len(fit.get("doc_topic_", ())))
@@ -248,11 +246,8 @@ def topics_determined(fit: claims.Fit):
     )
 
 
-@claims.claim(
-    "every topic lives on at least five documents",
-    kind=claims.RULE_OF_THUMB,
-    source="CIL 3.2.2",
-    needs=(mixture_facts,),
+@claims.rule_of_thumb(
+    "every topic lives on at least five documents", "CIL 3.2.2", needs=(mixture_facts,)
 )
 def topics_supported(fit: claims.Fit):
     """(Σ_d n_dz)²/Σ_d n_dz² of the expected tokens n_dz of topic z: as many documents as would share it evenly."""
@@ -268,10 +263,9 @@ def topics_supported(fit: claims.Fit):
     return claims.at_least(float(support[z]), FEWEST, advice, f"documents of topic {z}")
 
 
-@claims.claim(
+@claims.rule_of_thumb(
     "any two topics differ in at least a tenth of their probability",
-    kind=claims.RULE_OF_THUMB,
-    source="CIL 3.2.2",
+    "CIL 3.2.2",
     cost=lambda fit: float(len(fit.components_)) ** 2 * fit.components_.shape[1],
 )
 def topics_distinct(fit: claims.Fit):

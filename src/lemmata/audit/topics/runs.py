@@ -16,7 +16,7 @@ from functools import partial
 
 import numpy as np
 
-from lemmata.audit.kernel.claims import RULE_OF_THUMB, Fit, at_most, claim, rounding, unknown
+from lemmata.audit.kernel.claims import Fit, at_most, rounding, rule_of_thumb, unknown
 from lemmata.audit.kernel.runs import never_rose
 
 Array = np.ndarray
@@ -83,10 +83,8 @@ def by_chance(halves: Array, within: float) -> float:
     return within * share / (1 - share)
 
 
-@claim(
-    "the log-likelihoods of all chains wander about the same values",
-    kind=RULE_OF_THUMB,
-    source="Gelman & Rubin 1992",
+@rule_of_thumb(
+    "the log-likelihoods of all chains wander about the same values", "Gelman & Rubin 1992"
 )
 def chains_agree(fit: Fit):
     """R̂ of ln p(w, z) over the kept passes of each chain."""

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from lemmata.audit.kernel.claims import FAILS, STATISTICAL, Fit, at_least, claim, unknown
+from lemmata.audit.kernel.claims import FAILS, Fit, at_least, statistical, unknown
 from lemmata.audit.kernel.held_out import MeanGain, beats, mean_gain
 from lemmata.audit.topics.documents import Documents, validate_topics, whole_counts
 from lemmata.audit.topics.left_to_right import log_probabilities
@@ -56,10 +56,9 @@ def as_matrix(data: Any) -> Any:
     return sp.csr_array(sp.vstack([sp.csr_array(rows) for rows, _ in data], format="csr"))
 
 
-@claim(
+@statistical(
     "knows documents like the held-out ones better than the unigram does, gains capped",
-    kind=STATISTICAL,
-    source="CIL 3.2.4; Wallach et al. 2009; Waudby-Smith & Ramdas 2024",
+    "CIL 3.2.4; Wallach et al. 2009; Waudby-Smith & Ramdas 2024",
     cost=_cost,
     confidence=1 - RISK,
 )

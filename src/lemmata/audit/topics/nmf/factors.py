@@ -99,10 +99,9 @@ NEVER_ROSE = never_rose(
 )
 
 
-@claims.claim(
+@claims.rule_of_thumb(
     "no entry of either factor wants to move: min(factor, slope) is below 1 % of the data",
-    kind=claims.RULE_OF_THUMB,
-    source="KKT conditions of CIL (3.40)",
+    "KKT conditions of CIL (3.40)",
     needs=(facts.error_of,),
 )
 def first_order_point(fit: claims.Fit):
@@ -123,10 +122,9 @@ def _pairs(fit: claims.Fit) -> float:
     return 4.0 * float(k) ** 2 * (n + m)
 
 
-@claims.claim(
+@claims.proved(
     "no other factors ≥ 0 have the same product, but for order and scale",
-    kind=claims.PROVED,
-    source="Donoho & Stodden 2003; Laurberg et al. 2008; CIL 3.2.6",
+    "Donoho & Stodden 2003; Laurberg et al. 2008; CIL 3.2.6",
     cost=_pairs,
     needs=(facts.numbers_of,),
 )
@@ -159,10 +157,9 @@ def _spectrum_work(fit: claims.Fit) -> float:
     return float(fit.data.size) * min(n, m) / 8 + min(n, m) ** 3.0
 
 
-@claims.claim(
+@claims.proved(
     "at most 5 % of the squares are lost beside the best matrix of rank k with any signs",
-    kind=claims.PROVED,
-    source="Eckart & Young; CIL Thm 2.3.4",
+    "Eckart & Young; CIL Thm 2.3.4",
     cost=_spectrum_work,
     needs=(facts.error_of,),
 )
