@@ -1,6 +1,6 @@
-"""How much there is to read: entries and lines of the trusted base, and the lines that each claim reaches.
+"""The house in figures: the trusted base and the lines that each claim reaches, names, folders, files, journeys.
 
-    python -m tools.house              the figures
+    python -m tools.house              the figures, with those of tools.names and tools.journeys
     python -m tools.house --claims     and one line per claim
     house.reach(statement).lines       of one claim, or of its name ("robust.near_optimum"); house.figures() for all
 
@@ -27,6 +27,7 @@ from types import ModuleType
 
 from lemmata import audit
 from lemmata.core.certificate import PROVED, Statement
+from tools import journeys, names
 
 AUDIT = Path(audit.__path__[0])
 PACKAGES = ("core", "audit", "linalg", "optim", "reduction", "completion", "clustering", "mixtures", "text", "topics",
@@ -367,6 +368,10 @@ def main() -> None:
     proved = [f"{n} {r.lines:,}" for n, r in reaches().items() if claims()[n].kind == PROVED]
     print("worst proved:", ", ".join(proved[:5]))
     print("shared:", ", ".join(sorted(home.name for home in shared())))
+    print("\nnames, folders, files")
+    names.print_figures()
+    print("\nfiles that a journey enters", flush=True)
+    journeys.print_figures()
 
 
 if __name__ == "__main__":

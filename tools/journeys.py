@@ -143,7 +143,11 @@ def main() -> None:
     if asked:
         found = files_entered(JOURNEYS[asked[0]]())
         print(*found, f"{asked[0]}: {len(found)} files", sep="\n")
-        return
+    else:
+        print_figures()
+
+
+def print_figures() -> None:
     for name in JOURNEYS:
         done = subprocess.run(
             [sys.executable, "-m", "tools.journeys", name], capture_output=True, text=True

@@ -156,20 +156,24 @@ TABLE = {
 }
 
 
+def print_figures(package: str = "", places: bool = False) -> None:
+    for title, count_places in TABLE.items():
+        found = count_places(package)
+        print(f"{title:44}{len(found):8,}")
+        if places:
+            print(*(f"    {line}" for line in found), sep="\n")
+    if not package:
+        print(f"{'models more than 3 levels deep':44}{len(deep := deep_models()):8,}", *deep[:9])
+    lines = sum(len(path.read_text().splitlines()) for path in files(package))
+    print(f"{'lines':44}{lines:8,}\n{'# fmt: skip':44}{fmt_skips():8,}")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tools.names", description=__doc__)
     parser.add_argument("--list", action="store_true", help="name the places as well")
     parser.add_argument("--in", dest="package", default="", help="a folder below src/lemmata")
     asked = parser.parse_args()
-    for title, count_places in TABLE.items():
-        found = count_places(asked.package)
-        print(f"{title:44}{len(found):8,}")
-        if asked.list:
-            print(*(f"    {line}" for line in found), sep="\n")
-    if not asked.package:
-        print(f"{'models more than 3 levels deep':44}{len(deep := deep_models()):8,}", *deep[:9])
-    lines = sum(len(path.read_text().splitlines()) for path in files(asked.package))
-    print(f"{'lines':44}{lines:8,}\n{'# fmt: skip':44}{fmt_skips():8,}")
+    print_figures(asked.package, asked.list)
 
 
 if __name__ == "__main__":

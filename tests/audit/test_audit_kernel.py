@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import lemmata
+from lemmata.audit.kernel.attributes import never_rose
 from lemmata.audit.kernel.claims import (
     PROVED,
     STATISTICAL,
@@ -16,7 +17,6 @@ from lemmata.audit.kernel.claims import (
 )
 from lemmata.audit.kernel.concentration import mean_of_unlike_at_least
 from lemmata.audit.kernel.held_out import beats, mean_gain
-from lemmata.audit.kernel.runs import never_rose
 from lemmata.core import Trace, check
 from lemmata.core.certificate import WITNESSES
 

@@ -5,7 +5,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 import lemmata
-from lemmata.audit.kernel.duality_gap import Risk, Rows, feasible, point
+from lemmata.audit.kernel.duality_gap import DesignRows, Risk, feasible, point
 from lemmata.audit.kernel.losses import (
     AbsoluteLoss,
     HingeLoss,
@@ -34,7 +34,7 @@ def problem(loss, X, y, l1=0.0, l2=0.0, free=True, at=0.0, positive=False):
     m = int(y.max()) + 1 if joint else 1
     penalties = (np.full((d, 1), float(x)) for x in (l1, l2))
     targets = y if joint else y[:, None]
-    rows = Rows(Blocks.of(X))
+    rows = DesignRows(Blocks.of(X))
     risk = Risk(rows, targets, np.ones((n, 1)), loss, *penalties, free, positive, (), m)
     return risk, point(risk, np.full((d, m), float(at)), np.zeros(m))
 

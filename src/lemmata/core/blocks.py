@@ -117,7 +117,7 @@ class Blocks:
 
     @property
     def size(self) -> int:
-        """How many numbers a pass has to look at."""
+        """The number of numbers that a pass has to look at."""
         return self.source.nnz if self.sparse else self.shape[0] * self.shape[1]
 
     @property
@@ -181,7 +181,7 @@ def is_stream(X: Any) -> bool:
 
 
 def rows_per_block(n: int, d: int, itemsize: int) -> int:
-    """How many rows a dense block has: about BLOCK_BYTES; for wide data up to 8d rows, so that d × d sums cost little
+    """The number of rows of a dense block: about BLOCK_BYTES; for wide data up to 8d rows, so that d × d sums cost little
     beside the products they add up, as long as the block stays below LARGEST_BLOCK.
 
     A handful of blocks is made a multiple of four, so that two or four cores get equal shares.

@@ -1,4 +1,4 @@
-"""How work is done here: threads and clusters, kernels or their NumPy twins, and settings of the whole process.
+"""Doing the work: threads and clusters, kernels or their NumPy twins, and settings of the whole process.
 
 `map_reduce` applies a function to every block and adds up the results in the order of the blocks.
 
@@ -47,7 +47,7 @@ from lemmata.core.blocks import Blocks, checked_block, is_dask
 
 
 def cores() -> int:
-    """How many cores this process may use; LEMMATA_THREADS overrides it."""
+    """The number of cores that this process may use; LEMMATA_THREADS overrides it."""
     asked = os.environ.get("LEMMATA_THREADS")
     return (
         max(1, int(asked))

@@ -48,7 +48,7 @@ DEFAULT_HINT = "look for extreme values in the data, or scale it"
 
 
 class Algorithm(Protocol[State]):
-    """What the driver needs. `step` depends on state and data alone: randomness inside a step comes from the state.
+    """The methods that the driver needs. `step` depends on state and data alone: randomness inside a step comes from the state.
 
     Four more members are used where an algorithm has them:
 
@@ -67,7 +67,7 @@ class Algorithm(Protocol[State]):
         ...
 
     def attributes(self, state: State) -> dict[str, Any]:
-        """What an estimator shows of this state (components_, coef_, …)."""
+        """The attributes that an estimator shows of this state (components_, coef_, …)."""
         ...
 
 
@@ -418,6 +418,6 @@ def run(
 
 
 def best_run(solution: Solution) -> Solution:
-    """Of several runs (Restarts) the one that is shown, as if it had been alone; any other solution as it is."""
+    """The run of several (Restarts) that is shown, as if it had been alone; any other solution as it is."""
     choose = getattr(solution.algorithm, "best_run", None)
     return solution if choose is None else choose(solution)

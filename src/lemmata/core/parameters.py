@@ -226,7 +226,7 @@ def _describe_interval(rule: Any) -> str:
 
 @cache
 def _rules(cls: Any) -> dict[str, tuple[Any, ...]]:
-    """What each parameter of a class accepts. scikit-learn makes these objects again for every fit."""
+    """The values that each parameter of a class accepts. scikit-learn makes these objects again for every fit."""
     accepted, names = cls._parameter_constraints, cls._get_param_names()
     return {
         name: tuple(make_constraint(one) for one in accepted[name])
@@ -287,13 +287,13 @@ def name_unknown_parameters(init: Callable) -> Callable:
         return init
 
     @wraps(init)
-    def checked(self, *args, **kwargs):
+    def initialise(self, *args, **kwargs):
         for name in kwargs:
             if name not in names:
                 refuse_unknown(self, name, names)
         init(self, *args, **kwargs)
 
-    return checked
+    return initialise
 
 
 def refuse_unknown(model: Any, name: str, names: list[str]) -> None:

@@ -107,7 +107,7 @@ def write_atomically(path: Path, content: bytes) -> None:
 
 
 class NotRegular(OSError):
-    """What is there is a pipe or a device."""
+    """Raised where a path names a pipe or a device."""
 
 
 def _refuse_special(path: Path) -> None:

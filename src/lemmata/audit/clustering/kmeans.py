@@ -23,7 +23,12 @@ from lemmata.audit.clustering import nearest_centres
 from lemmata.audit.clustering.kmeans_bounds import ENOUGH, WORK, Gap, gap_of
 from lemmata.audit.clustering.kmeans_refits import found_again, separated
 from lemmata.audit.clustering.nearest_centres import TINY, Partition, eps_of, nearest, pass_work
-from lemmata.audit.kernel.attributes import attributes_sound, discrepancy, statements_true
+from lemmata.audit.kernel.attributes import (
+    attributes_sound,
+    discrepancy,
+    never_rose,
+    statements_true,
+)
 from lemmata.audit.kernel.claims import (
     PROVED,
     STATISTICAL,
@@ -36,7 +41,6 @@ from lemmata.audit.kernel.claims import (
     rounding,
     unknown,
 )
-from lemmata.audit.kernel.runs import never_rose
 
 Array = np.ndarray
 LAST_BATCH = "labels_ and inertia_ are those of the last batch, and these are other rows"

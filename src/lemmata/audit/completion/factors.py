@@ -21,8 +21,8 @@ from lemmata.audit.completion.factored_objective import Factored, blocks_cost
 from lemmata.audit.completion.optimality.curvature import PRODUCTS, Curvature, downward
 from lemmata.audit.completion.statements import factored, per_factor, precision
 from lemmata.audit.kernel import claims
+from lemmata.audit.kernel.attributes import never_rose
 from lemmata.audit.kernel.lanczos import RISK
-from lemmata.audit.kernel.runs import never_rose
 
 Array = np.ndarray
 

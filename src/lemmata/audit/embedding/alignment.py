@@ -13,7 +13,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from lemmata.audit.kernel.attributes import attributes_sound, discrepancy, statements_true
+from lemmata.audit.kernel.attributes import (
+    attributes_sound,
+    discrepancy,
+    never_rose,
+    statements_true,
+)
 from lemmata.audit.kernel.claims import (
     Fit,
     at_least,
@@ -25,7 +30,6 @@ from lemmata.audit.kernel.claims import (
     unknown,
 )
 from lemmata.audit.kernel.concentration import betting, clopper_pearson
-from lemmata.audit.kernel.runs import never_rose
 
 Array = np.ndarray
 BEFORE = 0.9  # of the target words: what the true word of a new pair should rank before

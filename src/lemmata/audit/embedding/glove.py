@@ -23,7 +23,7 @@ from lemmata.audit.completion.factored_objective import Factored, Factors
 from lemmata.audit.completion.factors import SLOPE, slope_at
 from lemmata.audit.completion.statements import loss_error
 from lemmata.audit.embedding.skipgram import loss_fell
-from lemmata.audit.kernel import runs
+from lemmata.audit.kernel import attributes
 from lemmata.audit.kernel.attributes import attributes_sound, discrepancy, statements_true
 from lemmata.audit.kernel.claims import (
     CannotTell,
@@ -114,7 +114,7 @@ TRUE = statements_true(statement_errors, needs=(problem,))
 
 
 # each half of a sweep of alternating least squares is exact, with weights as without
-never_rose = runs.never_rose(
+never_rose = attributes.never_rose(
     "the objective never rose",
     "CIL 2.4.3",
     lambda fit: rounding(np.float32, terms=fit.data.n_observed),

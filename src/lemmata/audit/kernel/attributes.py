@@ -1,4 +1,4 @@
-"""The two claims that begin every certificate: the attributes are sound, and what they state is true of the data.
+"""Claims that many certificates share: the attributes are sound, what they state is true of the data, no step rose.
 
     SOUND = attributes_sound({"components_": "k d", "mean_": "d", "explained_variance_?": "k | >= 0, falling"})
     TRUE = statements_true(measure, cost=passes(2))
@@ -145,3 +145,40 @@ def discrepancy(stated: Any, true: Any, scale: Any, tolerance: float) -> float:
         # divided one after the other: the product of two small numbers may be 0
         ratios = np.where(errors == 0, 0.0, errors / scale / tolerance)
     return float(np.where(known, ratios, np.inf).max(initial=0.0))
+
+
+def never_rose(
+    sentence: str,
+    source: str,
+    rounding: Callable[[Fit], float],
+    advice: str | Callable[[Fit], str] = "",
+    *,
+    name: str = "never_rose",
+    unit: str = "largest rise",
+    needs_steps: str = "",
+    size: Callable[[Fit], float] | None = None,
+    price: str = "",
+    cost: Callable[[Fit], float] = free,
+) -> Statement:
+    """The claim that no step of a run raised its objective, as a theorem says of exact steps.
+
+    A rise is measured against the largest objective of the run, since the rounding of a sum follows the size of its terms.
+
+    rounding : what floats may add to a step, as a share of the largest objective
+    needs_steps : said where the trace has one number only; empty: that is a run that never rose
+    size : of the terms, where they nearly cancel, so that the objective itself is smaller than their rounding
+    price : the column of the trace with what a step may add besides
+    """
+
+    def check(fit: Fit) -> Evidence:
+        assert fit.trace is not None  # the claim is about the run
+        values, columns = fit.trace.objective, fit.trace.extras
+        if needs_steps and len(values) < 2:
+            return unknown(needs_steps)
+        bound = rounding(fit)
+        rises = np.diff(values) - (columns[price][1:] if price in columns else 0.0)
+        scale = max(float(np.abs(values).max(initial=0.0)), size(fit) if size else 0.0)
+        largest = max(float(rises.max(initial=0.0)), 0.0) / scale if scale > 0 else 0.0
+        return at_most(largest, bound, advice(fit) if callable(advice) else advice, unit=unit)
+
+    return Statement(name, sentence, PROVED, source, check, about="run", cost=cost)

@@ -46,7 +46,7 @@ class CannotTell(Exception):
 
 @dataclass(frozen=True)
 class Evidence:
-    """What a claim found: a measured number, how it should compare with a bound, advice if it does not."""
+    """The finding of a claim: a measured number, how it should compare with a bound, advice if it does not."""
 
     measured: float = math.nan
     relation: str = ""  # "≤", "≥", or "": there is nothing to compare, so the claim is undecided
@@ -126,7 +126,7 @@ def rounding(dtype: Any, terms: float = 1) -> float:
 
 
 class Fit:
-    """What a claim may look at: the model's public attributes, its parameters, the data, and the trace if there is one.
+    """A fit as claims see it: the model's public attributes, its parameters, the data, and the trace if there is one.
 
     `fit.components_` is the model's attribute (or what an adapter gives for another library's), `fit.data` the rows as
     Blocks, `fit.weights` their weights or None, `fit.trace` and `fit.stopped` the run. A check that searches may spend
@@ -419,7 +419,7 @@ class Claim:
 
     @property
     def remarks(self) -> list[str]:
-        """What is said besides the numbers: advice if the claim fails, its limits whatever the verdict."""
+        """Remarks besides the numbers: advice if the claim fails, its limits whatever the verdict."""
         advice = [f"→ {self.advice}"] if self.verdict == FAILS and self.advice else []
         return advice + ([f"({self.note})"] if self.note and self.note != self.numbers else [])
 

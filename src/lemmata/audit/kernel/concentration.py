@@ -1,4 +1,4 @@
-"""How far an average of independent draws can be from its mean: the bounds that claims about new rows rest on.
+"""Distances of an average of independent draws from its mean: the bounds that claims about new rows rest on.
 
 Draws z_1 … z_n are independent, of one mean μ, in a range of width R that was known beforehand. With probability 1 − δ:
 
@@ -62,7 +62,7 @@ def union_bound(K: int, delta: float = 0.05) -> float:
 
 
 def samples_needed(eps: float, delta: float = 0.05, K: int = 1, width: float = 1.0) -> int:
-    """How many rows it takes to know K risks to ε, all at once, with probability 1 − δ: ⌈R² ln(2K/δ)/2ε²⌉."""
+    """The number of rows that it takes to know K risks to ε, all at once, with probability 1 − δ: ⌈R² ln(2K/δ)/2ε²⌉."""
     eps = _checked_number("eps", eps)
     rows = (width / eps) ** 2 * math.log(2 / union_bound(K, delta)) / 2
     return math.ceil(rows - 1e-9)
@@ -100,11 +100,11 @@ def mean_at_least(z: Array, delta: float, least: float = 0.0, most: float = 1.0)
     variance = (FIRST_SPREAD + spread) / (t + 1)
     wanted = np.sqrt(2 * math.log(1 / delta) / (max(len(x), 1) * variance))
 
-    def reached(g: float) -> bool:
+    def is_reached(g: float) -> bool:
         stakes = np.minimum(wanted, LARGEST_STAKE / g)  # W falls as g grows, at the cap too
         return float(np.log1p(stakes * (x - g)).sum()) >= math.log(1 / delta)
 
-    return least + _largest(reached, 0.0, 1.0) * (most - least)
+    return least + _largest(is_reached, 0.0, 1.0) * (most - least)
 
 
 def mean_of_unlike_at_least(z: Array, delta: float, least: float = 0.0, most: float = 1.0) -> float:
@@ -117,13 +117,13 @@ def mean_of_unlike_at_least(z: Array, delta: float, least: float = 0.0, most: fl
     halvings = math.ceil(math.log2(max(LARGEST_STAKE / lowest, 1)))
     s = LARGEST_STAKE * 0.5 ** np.arange(min(halvings + 1, MOST_STAKES))
 
-    def reached(g: float) -> bool:
+    def is_reached(g: float) -> bool:
         with np.errstate(over="ignore"):
             shares = (z - g) / max(g - least, tiny)
             logs = np.log1p(s[:, None] * shares).sum(axis=1)
         return float(logsumexp(logs)) - math.log(len(s)) >= math.log(1 / delta)
 
-    return _largest(reached, least, most)
+    return _largest(is_reached, least, most)
 
 
 def _largest(reached: Callable[[float], bool], proved: float, refuted: float) -> float:

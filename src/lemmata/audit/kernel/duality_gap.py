@@ -1,4 +1,4 @@
-"""How far weights are from the best ones: the duality gap of a penalised risk.
+"""The distance of weights from the best ones: the duality gap of a penalised risk.
 
     P(w, b) = Σ sᵢ ℓᵢ(xᵢᵀw + b) + Σⱼ λ₁ⱼ|wⱼ| + ½ λ₂ⱼ wⱼ²                                  (w ≥ 0 where `positive`)
     D(u)    = −Σ sᵢ ℓᵢ*(uᵢ/sᵢ) − Ω*(−Xᵀu),          1ᵀu = 0 if b is free,     D(u) ≤ P* ≤ P(w, b) for every u in the domain
@@ -32,7 +32,7 @@ CONSTANT = 64 * EPS  # of its length: a column that varies by less is constant
 
 
 @dataclass(frozen=True)
-class Rows:
+class DesignRows:
     """The rows as a linear map in float64: Xw, Xᵀu and sums of squares, by blocks. `constant`: one more column, of this."""
 
     data: Any  # core.blocks.Blocks
@@ -110,7 +110,7 @@ class Rows:
 class Risk:
     """A penalised risk of m outputs (or of k classes at once, for softmax)."""
 
-    rows: Rows
+    rows: DesignRows
     y: Array  # (n, m); for softmax (n,): the place of the class
     s: Array  # (n, m), or (n, 1): the same for every output
     loss: ConvexLoss | SoftmaxLoss

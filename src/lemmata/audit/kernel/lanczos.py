@@ -32,7 +32,7 @@ RISK = 1e-4  # that an eigenvalue was missed by more than is stated
 
 @dataclass(frozen=True)
 class Ritz:
-    """What a Krylov space shows of the ends of a spectrum."""
+    """The ends of a spectrum as a Krylov space shows them."""
 
     value: float  # θ, the largest eigenvalue of T
     lowest: float  # the smallest one
@@ -41,7 +41,7 @@ class Ritz:
     size: int  # N
     vector: Array | None = None  # (N,) of length 1, with θ as its Rayleigh quotient
 
-    def missed(self, positive: bool = False) -> float:
+    def largest_excess(self, positive: bool = False) -> float:
         """By how much λ₁ may exceed θ, but for RISK; 2·RISK unless A is known to be positive semidefinite.
 
         positive: λ₁ − θ ≤ ελ₁. Otherwise either end is missed by at most ε times the width of the spectrum, which is therefore
@@ -61,7 +61,7 @@ def missed_share(products: int, size: int, risk: float = RISK) -> float:
 
 
 def products_for(share: float, size: int) -> int:
-    """How many products bring ε down to this share."""
+    """The number of products that bring ε down to this share."""
     return math.ceil((math.log(1.648 * math.sqrt(size) / RISK) / math.sqrt(share) + 1) / 2)
 
 

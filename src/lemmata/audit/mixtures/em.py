@@ -24,9 +24,13 @@ import numpy as np
 from scipy.special import xlogy
 
 from lemmata.audit.clustering.nearest_centres import eps_of, one_blas_thread
-from lemmata.audit.kernel.attributes import attributes_sound, discrepancy, statements_true
+from lemmata.audit.kernel.attributes import (
+    attributes_sound,
+    discrepancy,
+    never_rose,
+    statements_true,
+)
 from lemmata.audit.kernel.claims import CannotTell, Fit, at_most, proved, rounding
-from lemmata.audit.kernel.runs import never_rose
 from lemmata.audit.mixtures import refits
 from lemmata.audit.mixtures.climbs import fixed_point, no_ascent_nearby
 from lemmata.audit.mixtures.em_steps import Reading, facts_of, pass_work, posterior

@@ -13,6 +13,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.optimize import linear_sum_assignment
 
+from lemmata.audit.kernel.attributes import never_rose
 from lemmata.audit.kernel.claims import (
     CannotTell,
     Fit,
@@ -24,7 +25,6 @@ from lemmata.audit.kernel.claims import (
     rule_of_thumb,
     unknown,
 )
-from lemmata.audit.kernel.runs import never_rose
 from lemmata.audit.reduction import sparse_codes as codes
 from lemmata.audit.reduction.coded_rows import row_codes, type_of, unit_atoms
 

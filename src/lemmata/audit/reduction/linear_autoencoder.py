@@ -12,9 +12,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lemmata.audit.kernel.attributes import attributes_sound, discrepancy, statements_true
+from lemmata.audit.kernel.attributes import (
+    attributes_sound,
+    discrepancy,
+    never_rose,
+    statements_true,
+)
 from lemmata.audit.kernel.claims import Fit, at_most, fact, proved, rounding, rule_of_thumb, unknown
-from lemmata.audit.kernel.runs import never_rose
 from lemmata.audit.reduction.principal_axes import EXCESS, compare_offset
 from lemmata.audit.reduction.spectra import EIGH, ScaledRows, Spectrum, scaled_rows, whole_spectrum
 

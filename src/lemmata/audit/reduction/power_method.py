@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from lemmata.audit.kernel.attributes import never_rose
 from lemmata.audit.kernel.claims import at_most, rounding, rule_of_thumb, unknown
-from lemmata.audit.kernel.runs import never_rose
 from lemmata.core.runs.trace import decay_rate
 
 # a rate fitted to a finite number of steps still holds traces of the faster modes

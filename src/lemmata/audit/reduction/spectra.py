@@ -277,7 +277,7 @@ def leading_spectrum(
     basis = np.column_stack([Q, more])[:, : len(Q)]
     M = basis.T @ np.column_stack([SQ, product(more)])[:, : len(Q)]
     values, turn = scipy.linalg.eigh((M + M.T) / 2)
-    missed = top.missed(positive)
+    missed = top.largest_excess(positive)
     lowest = 0.0 if positive else top.lowest - missed
     ceiling, seen = top.value + missed + facts.noise, min(top.lowest, float(values[0]))
     return Spectrum(values[::-1], basis @ turn[:, ::-1], False, ceiling, lowest, seen)

@@ -16,8 +16,8 @@ from functools import partial
 
 import numpy as np
 
+from lemmata.audit.kernel.attributes import never_rose
 from lemmata.audit.kernel.claims import Fit, at_most, rounding, rule_of_thumb, unknown
-from lemmata.audit.kernel.runs import never_rose
 
 Array = np.ndarray
 AGREEING = 1.1  # R̂ that is let pass: halves of two chains at most 0.8 deviations apart

@@ -1,4 +1,4 @@
-"""What is inside a model made of models: scikit-learn's pipelines, searches, column transformers and unions.
+"""Parts of a model made of models: scikit-learn's pipelines, searches, column transformers and unions.
 
     Pipeline, search        the last step on what reaches it, the best estimator: they keep their claims' names
     ColumnTransformer, …    every part on its columns, its claims named part__claim

@@ -1,4 +1,4 @@
-"""How fits of other libraries are certified: by which claims and which adapter, and how their data is checked.
+"""Certifying fits of other libraries: by which claims and which adapter, and how their data is checked.
 
 Everything is named, as "module:name" below `lemmata`, and imported when it is needed; none of it is a solver. Whose fits they
 are stands in the registry. A test compares what is said here with our models.
@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 
 class Counterpart(NamedTuple):
-    """What stands in for our model where only its claims are wanted."""
+    """A stand-in for our model where only its claims are wanted."""
 
     claims: str  # a tuple in audit/; an adapter may narrow it to what a fit can promise
     adapter: str = ""  # a function in audit/: the fit's attributes in our words

@@ -51,7 +51,7 @@ def _mark(name: str, value: Any) -> str:
 def differences(
     before: Mapping[str, list[str]], now: Mapping[str, list[str]], names: Iterable[str] = ()
 ) -> list[str]:
-    """What to say of each parameter that differs: of those named, or of all that belong to an owner."""
+    """Describe each parameter that differs: of those named, or of all that belong to an owner."""
     found = []
     for name in names or sorted({*before, *now} - {*STOPPING}):
         (old, was), (new, mark) = before.get(name, ("absent", "")), now.get(name, ("absent", ""))
@@ -96,7 +96,7 @@ def describe(value: Any, depth: int = 6) -> Any:
 
 
 def _parts(value: Any) -> list[Any]:
-    """What tells an object from others of its name."""
+    """Identify an object among others of its name."""
     if isinstance(value, partial):
         return [value.func, value.args, value.keywords]
     if isinstance(value, MethodType):
@@ -121,7 +121,7 @@ def _parts(value: Any) -> list[Any]:
 
 
 def _code(code: CodeType) -> list[Any]:
-    """What a function does, whatever its line and its file."""
+    """Identify a function by what it does, whatever its line and its file."""
     constants = [_code(one) if isinstance(one, CodeType) else one for one in code.co_consts]
     return [code.co_code.hex(), constants, code.co_names]
 

@@ -24,7 +24,7 @@ from lemmata.core.runs.trace import Trace
 
 
 def _identity(algorithm: Any) -> Any:
-    """What a checkpoint belongs to: the algorithm with its parameters, or what it says itself."""
+    """Identify the owner of a checkpoint: the algorithm with its parameters, or what it says itself."""
     return algorithm.identity() if hasattr(algorithm, "identity") else algorithm
 
 

@@ -77,7 +77,7 @@ class Progress:
         self._bar = None
 
     def _remaining(self, step: int) -> str:
-        """How long the steps up to `total` would take at the speed so far."""
+        """The time that the steps up to `total` would take at the speed so far."""
         done = step - self._first
         if self.total is None or done < 1 or step >= self.total:
             return ""

@@ -136,7 +136,7 @@ class Children:
         return bool(state.ended) and len(state.results) == self.count() and not state.again
 
     def objective(self, state):
-        """Of the child under way, or of the last one that had any."""
+        """The objective of the child under way, or of the last one that had any."""
         traces = (state.traces[state.current], *reversed(state.traces))
         return next((trace.last() for trace in traces if math.isfinite(trace.last())), math.nan)
 
@@ -177,7 +177,7 @@ class Restarts(Children):
         return self.n
 
     def identity(self) -> Any:
-        """What a checkpoint belongs to: the children, not when they stop."""
+        """The owner of a checkpoint: the children, not when they stop."""
         return [type(self).__name__, self.algorithm, self.n]
 
     def resume_state(self, state: ChildrenState) -> ChildrenState:

@@ -1,4 +1,4 @@
-"""What a run measured: one row per state, the first state (step 0) included.
+"""Measurements of a run: one row per state, the first state (step 0) included.
 
 >>> trace = Trace()
 >>> for loss in (4.0, 2.0, 2.5):

@@ -141,7 +141,7 @@ def _below_one(found: Ritz) -> tuple[float, float]:
     """1 − σ and how much less it may be, from Lanczos' value for σ²."""
     square = max(found.value, 0.0)
     sigma = math.sqrt(square)
-    return 1 - sigma, math.sqrt(square + found.missed(positive=True)) - sigma
+    return 1 - sigma, math.sqrt(square + found.largest_excess(positive=True)) - sigma
 
 
 # --- in the units of F ------------------------------------------------------------------------------------------------
@@ -237,12 +237,12 @@ def smallest_curvature(
 
     def enough(found: Ritz) -> bool:
         width = found.value - found.lowest
-        return max(found.residual, found.missed()) <= tol * width
+        return max(found.residual, found.largest_excess()) <= tol * width
 
     found = largest_eigenvalue(times, len(dead), most=most, enough=enough, rng=rng)
     assert found.vector is not None
     d, scale = as_direction(problem, found.vector), max(abs(found.value), -found.lowest)
-    return Curvature(-found.value, d, found.missed(), found.products, scale)
+    return Curvature(-found.value, d, found.largest_excess(), found.products, scale)
 
 
 def _idle(problem: Factored) -> list[Array]:

@@ -80,7 +80,12 @@ def top_singular_value(
             enough=lambda found: found.value == 0 and found.products > 2,
         )
         assert found.vector is not None
-        x, square, above, risk = found.vector, found.value, found.missed(positive=True), RISK
+        x, square, above, risk = (
+            found.vector,
+            found.value,
+            found.largest_excess(positive=True),
+            RISK,
+        )
     y = S @ x - P @ (Q.T @ x)
     sigma = float(np.linalg.norm(y))
     bound = math.sqrt(max(square, sigma**2, 0.0) + max(float(above), 0.0))

@@ -20,7 +20,7 @@ import numpy as np
 
 from lemmata.audit.kernel import claims as k
 from lemmata.audit.kernel.attributes import attributes_sound, statements_true
-from lemmata.audit.kernel.duality_gap import Point, Risk, Rows, gap_at, point
+from lemmata.audit.kernel.duality_gap import DesignRows, Point, Risk, gap_at, point
 from lemmata.audit.predict.linear import objectives
 
 Array = np.ndarray
@@ -333,7 +333,7 @@ def outside_rows(fit: k.Fit) -> k.Evidence:
     n, d = fit.data.shape
     if min(n, d) > WIDEST:
         return k.unknown(f"a basis of the span of {n:,} rows of {d:,} columns is too expensive")
-    X = Rows(fit.data).columns(np.arange(d))
+    X = DesignRows(fit.data).columns(np.arange(d))
     if fit.weights is not None:
         X = X[np.asarray(fit.weights) > 0]
     X = X / (float(np.abs(X).max(initial=0.0)) or 1.0)

@@ -28,7 +28,7 @@ import numpy as np
 from sklearn.exceptions import NotFittedError
 
 from lemmata.audit.kernel.claims import Fact, Fit, fact
-from lemmata.audit.kernel.duality_gap import Point, Risk, Rows, point
+from lemmata.audit.kernel.duality_gap import DesignRows, Point, Risk, point
 from lemmata.audit.kernel.losses import SoftmaxLoss, loss_named
 from lemmata.audit.predict.class_weights import class_factors
 
@@ -106,7 +106,7 @@ def make_problem(fit: Fit, objective: LinearObjective) -> tuple[Risk, Point]:
         W = np.vstack([W, b / constant])
         l1, l2 = (np.vstack(pair) for pair in zip((l1, l2), of_constant, strict=True))
         b = np.zeros_like(b)
-    rows, free = Rows(fit.data, constant, scale), objective.intercept == "free"
+    rows, free = DesignRows(fit.data, constant, scale), objective.intercept == "free"
     risk = Risk(rows, y, s, loss, l1, l2, free, objective.positive, names, W.shape[1], unit)
     return risk, point(risk, W, b)
 

@@ -13,8 +13,12 @@ import numpy as np
 import scipy.sparse as sp
 
 from lemmata.audit.kernel import claims
-from lemmata.audit.kernel.attributes import attributes_sound, discrepancy, statements_true
-from lemmata.audit.kernel.runs import never_rose
+from lemmata.audit.kernel.attributes import (
+    attributes_sound,
+    discrepancy,
+    never_rose,
+    statements_true,
+)
 from lemmata.audit.topics.nmf import facts
 from lemmata.audit.topics.nmf.uniqueness import judge_unique
 from lemmata.completion.observed import Observed
