@@ -119,13 +119,9 @@ class Digits:
             (self.certified + 1.2, values[0] * 2.2), va="center", fontsize=10,
         )  # fmt: skip
         still = int((~visible).sum())
-        ax.annotate(
-            f"{still} pixels never change: λᵢ = 0",
-            (64, values[visible][-1] * 0.35),
-            ha="right",
-            fontsize=9,
-            color=GREY,
-        )
+        place = (64, values[visible][-1] * 0.35)
+        text = f"{still} pixels never change: λᵢ = 0"
+        ax.annotate(text, place, ha="right", fontsize=9, color=GREY)
         ax.set(xlabel="direction i", ylabel="variance λᵢ along it", xlim=(0, 64.5))
         ax.set_ylim(values[visible][-1] * 0.2, values[0] * 5)
         ax.set_yticks(10.0 ** np.arange(-3, 3), ["0.001", "0.01", "0.1", "1", "10", "100"])
@@ -148,12 +144,8 @@ class Digits:
                 markersize=8, markeredgecolor="white", markeredgewidth=0.8, zorder=3,
                 label=f"measured; fails: {fails[0]}" if fails else "measured; no claim fails",
             )  # fmt: skip
-        ax.set(
-            xlabel="rank k",
-            ylabel="share of the variance lost",
-            xlim=(-0.5, 64.5),
-            ylim=(3e-9, 1.6),
-        )
+        ax.set(xlabel="rank k", ylabel="share of the variance lost")
+        ax.set(xlim=(-0.5, 64.5), ylim=(3e-9, 1.6))
         ax.set_title("Error against rank (Eckart–Young)")
         ax.set_yticks(
             [1, 1e-1, 1e-2, 1e-3, 1e-4, 1e-5, 1e-6],
@@ -246,15 +238,11 @@ class Holes:
         figure.suptitle(self.title, fontsize=15, fontweight="bold")
         chosen = _one_of_each(played.labels)
         before, after = played.errors.values()
+        note = f"rank {self.parameters['rank']}, error {after:.2f}"
         rows = [
             ("before", f"{1 - self.hidden:.0%} of the pixels", RED, played.known[chosen]),
             ("column means", f"error {before:.2f}", GREY, played.means[chosen]),
-            (
-                "after",
-                f"rank {self.parameters['rank']}, error {after:.2f}",
-                BLUE,
-                played.filled[chosen],
-            ),
+            ("after", note, BLUE, played.filled[chosen]),
             ("truth", "pixels of 0 … 16", "black", played.X[chosen]),
         ]
         _draw_rows(figure.subplots(), rows, played.image)
@@ -320,24 +308,14 @@ class Clusters:
     def draw(self, figure: Any, played: DigitClusters) -> None:
         figure.suptitle(self.title, fontsize=15, fontweight="bold")
         ax = figure.subplots()
-        _draw_rows(
-            ax,
-            [("centres", f"{played.purity:.0%} in the right one", BLUE, played.centers)],
-            played.image,
-        )
-        across = played.image[1] + PAD
+        note = f"{played.purity:.0%} in the right one"
+        _draw_rows(ax, [("centres", note, BLUE, played.centers)], played.image)
+        height, width = played.image
+        across = width + PAD
         for c, (digit, share) in enumerate(zip(played.digit, played.share, strict=True)):
-            text = f"{share:.0%} are {digit}"
-            ax.text(
-                c * across + played.image[1] / 2,
-                played.image[0] + 0.7,
-                text,
-                ha="center",
-                va="top",
-                fontsize=9,
-                color=GREY,
-            )
-        ax.set_ylim(played.image[0] + 2.2, -1)
+            x, y, text = c * across + width / 2, height + 0.7, f"{share:.0%} are {digit}"
+            ax.text(x, y, text, ha="center", va="top", fontsize=9, color=GREY)
+        ax.set_ylim(height + 2.2, -1)
 
 
 # --- what the scenes share --------------------------------------------------------------------------------------------
@@ -358,9 +336,8 @@ def _draw_rows(
     height, width = image
     down, across = height + 1, width + PAD  # from one picture to the next, in pixels
     colours = colormaps["gray_r"].with_extremes(bad="#F7DDA8")
-    mosaic = np.ones(
-        (len(rows) * down, len(rows[0][3]) * across, 4)
-    )  # one image is drawn sooner than a hundred
+    # one image is drawn sooner than a hundred
+    mosaic = np.ones((len(rows) * down, len(rows[0][3]) * across, 4))
     for r, (name, note, colour, pictures) in enumerate(rows):
         for c, picture in enumerate(pictures):
             shown = colours(Normalize(0, 16)(np.ma.masked_invalid(picture.reshape(image))))

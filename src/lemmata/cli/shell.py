@@ -34,9 +34,8 @@ parameter or option); 3 the certificate does not hold: a claim fails, is broken 
 """
 
 
-UsageError: Any = (
-    typer.BadParameter.__base__
-)  # typer brings its own copy of click; this is the class in either
+# typer brings its own copy of click; this is the class in either
+UsageError: Any = typer.BadParameter.__base__
 
 
 class Commands(TyperGroup):

@@ -27,9 +27,8 @@ class EmbeddingModel(Model):
     """A model that gives every word a vector. A subclass fits `embedding_`, row by row the words in `feature_names_in_`."""
 
     further_claims: ClassVar[tuple[Statement, ...]] = ()  # of `certify`, not of `fit`
-    _longest: ClassVar[int | None] = (
-        LONGEST  # words of a sentence; None: a document, which may be one word long
-    )
+    # words of a sentence; None: a document, which may be one word long
+    _longest: ClassVar[int | None] = LONGEST
     stored: ClassVar[dict[str, Any]] = {"embedding_": "d k", "counts_": "d int >=0"}
 
     embedding_: Array = fitted()

@@ -221,9 +221,8 @@ def _of_negatives(fit: claims.Fit, pairs: ExpectedPairs) -> Losses:
     weights = np.asarray(fit.counts_, np.float64)
     q = np.where(weights > 0, np.maximum(weights, 1) ** float(fit.ns_exponent), 0.0)
     q /= q.sum()
-    apart = (
-        1.0 if fit.get("negatives_differ_", False) else 0.0
-    )  # a negative is never the word itself
+    # a negative is never the word itself
+    apart = 1.0 if fit.get("negatives_differ_", False) else 0.0
     rows = np.repeat(np.arange(N.shape[0]), np.diff(N.indptr))
     M = r * q[N.indices] * np.maximum(T[rows] - apart * N.data, 0.0)
     s, total = np.empty(N.nnz), 0.0

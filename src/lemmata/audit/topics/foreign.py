@@ -12,9 +12,8 @@ import numpy as np
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
-SKLEARN_SHARES = (
-    1e-6  # the shares of a token sum to 1 to this: scikit-learn adds 2e-16 to the divisor
-)
+# the shares of a token sum to 1 to this: scikit-learn adds 2e-16 to the divisor
+SKLEARN_SHARES = 1e-6
 OTHERS = {  # classes that are made from LDA's and are other models
     "AuthorTopicModel", "CTModel", "DMRModel", "DTModel", "GDMRModel", "HDPModel", "HLDAModel", "HPAModel", "LLDAModel",
     "MGLDAModel", "PAModel", "PLDAModel", "PTModel", "SLDAModel",

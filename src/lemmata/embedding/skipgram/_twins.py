@@ -123,9 +123,8 @@ class BatchSteps:
     negative: int
     rng: np.random.Generator
     alpha: float = 0.025  # the largest rate
-    shares: Any = (
-        None  # CSR (n, words): how much of each vector is in a word; None: vectors are words
-    )
+    # CSR (n, words): how much of each vector is in a word; None: vectors are words
+    shares: Any = None
 
     def _input_shares(self, centre: Array, rows: Array, values: Array) -> Any:
         """The share of each vector in the inputs of a batch, (n, batch)."""

@@ -19,9 +19,8 @@ from lemmata.core.engine import worth_compiling
 
 Array = np.ndarray
 PARTS = 8  # enough for eight cores
-ALONE = (
-    2**17
-)  # tokens that one core samples in some milliseconds: they stay together, and the sampler is exact
+# tokens that one core samples in some milliseconds: they stay together, and the sampler is exact
+ALONE = 2**17
 LARGEST = 2**24  # up to here float32 counts one by one
 COMPILE_ABOVE = 3e9  # nanoseconds of NumPy's: what a compiler takes
 
