@@ -8,16 +8,26 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lemmata.audit.kernel.attributes import attributes_sound, discrepancy, statements_true
+from lemmata.audit.kernel.attributes import (
+    KINDS,
+    LAWS,
+    Shape,
+    attributes_sound,
+    discrepancy,
+    entries,
+    parse,
+    shape_for,
+    statements_true,
+)
 from lemmata.core import PROVED, Blocks, Fit, check
 from lemmata.core.certificate import BROKEN, FAILS, HOLDS, UNDECIDED
 
 SPEC = {
     "components_": "k d",
     "mean_": "d",
-    "variance_": "k | >= 0, falling",
-    "weights_?": "k | > 0, <= 1, sum 1",
-    "labels_?": "n | whole, >= 0",
+    "variance_": "k >=0 falling",
+    "weights_?": "k >0 <=1 sum=1",
+    "labels_?": "n int >=0",
     "noise_": "",
 }
 SOUND = attributes_sound(SPEC)
@@ -113,6 +123,63 @@ def test_an_unsound_model_stops_the_certificate():
     true = statements_true(lambda fit: {"noise_": 0.0})
     found = check([SOUND, true], Fit(fitted(noise_=math.nan), DATA), "T")
     assert (found.failed, found.not_checked) == (["attributes_sound"], ["statements_true"])
+
+
+# --- shapes -----------------------------------------------------------------------------------------------------------
+
+AXES = st.one_of(
+    st.from_regex("[A-Za-z]{1,8}", fullmatch=True).filter(lambda word: word not in (*KINDS, *LAWS)),
+    st.integers(0, 10**9 - 1).map(str),
+)
+BOUNDS = st.one_of(st.integers(-(10**9) + 1, 10**9 - 1), st.sampled_from(["0.5", "-1.25"]))
+RANGES = st.builds("{}{}".format, st.sampled_from([">=", "<=", ">", "<"]), BOUNDS)
+SHAPES = st.builds(
+    Shape,
+    st.lists(AXES, max_size=4).map(tuple),
+    st.lists(st.one_of(st.sampled_from([*KINDS, *LAWS]), RANGES), max_size=4).map(tuple),
+)
+
+
+@given(st.lists(SHAPES, min_size=1, max_size=3))
+def test_a_shape_is_read_as_it_was_written(shapes):
+    assert parse(" | ".join(map(str, shapes))) == tuple(shapes)
+    assert parse("|".join(f"  {one} " for one in shapes)) == tuple(shapes)
+
+
+@given(st.one_of(st.text(), st.text("kd2 |<>=.-+01einftasu?_,", max_size=20)))
+def test_any_text_is_a_shape_that_comes_back_or_is_refused(text):
+    try:
+        shapes = parse(text)
+    except ValueError:
+        return
+    assert parse(" | ".join(map(str, shapes))) == shapes
+    for one in shapes:
+        list(one.violations(np.zeros(3)))  # every rule can be applied
+
+
+@pytest.mark.parametrize(
+    "text", ["k,d", "k d >= 0", ">=x", ">=", "<=nan", ">1e5", "=1", "sum=2", "k? d", ">=0 k", "k_"]
+)
+def test_what_is_no_shape_is_refused(text):
+    with pytest.raises(ValueError, match="is no shape"):
+        parse(text)
+
+
+def test_numbers_are_sizes_and_letters_agree():
+    pairs, sizes = shape_for("p 2 int", np.zeros((5, 2))), {"k": 3}
+    assert pairs.describes((5, 2))
+    assert not pairs.describes((5, 3))
+    assert not pairs.describes((5,))
+    assert pairs.other_size((5, 2), sizes) is None
+    assert sizes["p"] == 5
+    assert parse("p k")[0].other_size((5, 4), sizes) == "k"
+    assert shape_for("d | m d", np.zeros((2, 3))).axes == ("m", "d")
+    assert shape_for("d | m d", 0.0).axes == ("d",)  # the first if none fits
+
+
+def test_names_share_a_line_of_a_table_and_the_later_line_counts():
+    table = {"U_ V_?": "n k", "loss_": ">=0"} | {"V_": "d k"}
+    assert entries(table) == {"U_": ("n k", False), "V_": ("d k", False), "loss_": (">=0", False)}
 
 
 # --- statements -------------------------------------------------------------------------------------------------------

@@ -1,12 +1,16 @@
 """The specification of stored values: what fits passes, what does not is named."""
 
 from dataclasses import dataclass
+from importlib import import_module
 from typing import ClassVar
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
 
+from lemmata import registry
+from lemmata.audit.kernel.attributes import entries, parse
+from lemmata.core.files import encoding
 from lemmata.core.files.layout import check_layout, check_stored
 
 GOOD = [
@@ -24,6 +28,10 @@ GOOD = [
     (2.5, ""),
     (10**400, ""),
     (-np.inf, "any"),
+    (np.array([0.5, 0.5 + 1e-16]), "k sum=1 <=1"),
+    (np.array([2.0, 1.0, 1.0]), "k falling"),
+    (10**400, "int >=1"),
+    (sp.csr_array(np.eye(3)), "3 d sparse >=0"),
     (np.ones((2, 2, 2)), np.ndarray),
     (sp.csr_array(np.eye(3)), object),
     ("word", str),
@@ -52,6 +60,9 @@ BAD = [
     (np.array([0.0]), "k >0", "not > 0"),
     (np.array([1.5]), "k >=0 <=1", "not <= 1"),
     (0, "int >=1", "not >= 1"),
+    (np.array([0.5, 0.6]), "k sum=1", "not sum 1"),
+    (np.array([1.0, 2.0]), "k falling", "not falling"),
+    (np.ones((3, 3)), "p 2", r"not an array with 2 axes \(p 2\)"),
     (True, "", "a is a bool, not a number"),
     (1.5, "int", "a is a float, not a whole number"),
     (np.nan, "", "a is NaN"),
@@ -92,3 +103,13 @@ def test_objects_inside_of_objects_share_their_letters_and_results_only_those_of
         check_layout(Outer(np.ones(2), np.ones(5), Inner(np.ones((2, 3)))), {})
     with pytest.raises(ValueError, match=r"Outer.others.x .* d = 3 elsewhere"):
         check_layout(Outer(np.ones(2), None, Inner(np.ones((2, 3))), (Inner(np.ones((5, 4))),)), {})
+
+
+def test_every_table_is_written_in_these_words():
+    models = [getattr(import_module(entry.module), name) for name, entry in registry.MODELS.items()]
+    tables = [entries(getattr(cls, "layout", {})) for cls in encoding._STORABLE.values()]
+    tables += [model._shapes() for model in models]  # KeyError: "audited", but not in the audit
+    assert sum(map(len, tables)) > 400
+    for table in tables:
+        for spec, _ in table.values():
+            assert isinstance(spec, type) or parse(spec)

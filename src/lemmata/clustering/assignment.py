@@ -44,10 +44,9 @@ class ClusterSums:
     version = 1
     layout: ClassVar[dict[str, str]] = {
         "counts": "k >=0",
-        "sums": "k d",
+        "sums farthest": "k d",
         "cost": ">=0",
         "far": "k any",
-        "farthest": "k d",
         "moved": "int >=0",
     }
 

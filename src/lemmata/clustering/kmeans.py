@@ -112,9 +112,7 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Mo
     work = staticmethod(cost_of_kmeans)
     many_starts: ClassVar[int] = MANY_STARTS
     stored: ClassVar[dict[str, str | type]] = {
-        "cluster_centers_": "k d",
-        "labels_": "n int >=0",
-        "inertia_": ">=0",
+        "cluster_centers_ labels_ inertia_": "audited",
         "sums_": ClusterSums,
     }
 

@@ -50,11 +50,7 @@ class KMeansState:
     """Centres, what they make of the data, and how far they had moved."""
 
     version = 1
-    layout: ClassVar[dict[str, str | type]] = {
-        "centers": "k d",
-        "sums": ClusterSums,
-        "shift": "any >=0",
-    }
+    layout: ClassVar = {"centers": "k d", "sums": ClusterSums, "shift": "any >=0"}
 
     centers: Array  # (k, d)
     sums: ClusterSums  # of the rows nearest to each of them

@@ -49,11 +49,10 @@ class MiniBatchState:
     version = 1
     layout: ClassVar[dict[str, str | type]] = {
         "centers": "k d",
-        "given": ClusterSums,
-        "batch": ClusterSums,
-        **dict.fromkeys(("number", "seed", "waited", "unmoved"), "int >=0"),
-        **dict.fromkeys(("epochs", "average"), ">=0"),
-        **dict.fromkeys(("shift", "least"), "any >=0"),
+        "given batch": ClusterSums,
+        "number seed waited unmoved": "int >=0",
+        "epochs average": ">=0",
+        "shift least": "any >=0",
     }
 
     centers: Array  # (k, d)
@@ -261,8 +260,8 @@ class MiniBatchKMeans(KMeans, inherit_parameters=False):
     work = staticmethod(cost_of_mini_batch_kmeans)
     many_starts = MINI_BATCH_STARTS
     stored: ClassVar[dict[str, str | type]] = {
-        **{name: spec for name, spec in KMeans.stored.items() if name != "labels_"},
-        "labels_?": KMeans.stored["labels_"],
+        **KMeans.stored,
+        "labels_?": "audited",
         "n_steps_": "int >=0",
     }
 

@@ -43,13 +43,7 @@ class CompletionModel(OneToOneFeatureMixin, TransformerMixin, ModelOfEntries):
     """Base of the completion models: fitted, it has U_, V_, mean_, row_bias_, column_bias_ and observed_."""
 
     stored: ClassVar[Mapping[str, str | type]] = {
-        "U_": "n k",
-        "V_": "d k",
-        "mean_": "",
-        "row_bias_": "n",
-        "column_bias_": "d",
-        "row_scale_": "n",
-        "column_scale_": "d",
+        "U_ V_ mean_ row_bias_ column_bias_ row_scale_ column_scale_": "audited",
         "observed_": Observed,
     }
     accepts_weights: ClassVar[bool] = False  # of entries, in its objective

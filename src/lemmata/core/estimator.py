@@ -23,6 +23,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
+from lemmata.audit.kernel.attributes import entries
 from lemmata.core import validation
 from lemmata.core.blocks import Blocks, checked_block, is_dask, is_stream, unmask
 from lemmata.core.certificate import Certificate, Fit, Statement
@@ -75,8 +76,8 @@ class Model(BaseEstimator):
 
     claims: ClassVar[tuple[Statement, ...]] = ()
 
-    # What files hold: attribute -> its shape in letters ("k d", "" a number, "k text" words), or a class. "?" at the end of
-    # a name: may be absent. The letter d is n_features_in_; other letters must agree among the attributes of one file.
+    # What files hold, a table as in audit/kernel/attributes.py: a name, or several, to a shape or a class. "audited" is the
+    # shape that the claim attributes_sound has for it. The letter d is n_features_in_.
     stored: ClassVar[Mapping[str, str | type]] = {}
 
     COMMON_STORED: ClassVar[Mapping[str, str | type]] = {
@@ -416,10 +417,18 @@ class Model(BaseEstimator):
     def stored_attributes(self) -> dict[str, Any]:
         """What `lemmata.save` writes besides the parameters."""
         check_is_fitted(self)
-        names = [name.removesuffix("?") for name in (*self.COMMON_STORED, *self.stored)]
-        found = {name: getattr(self, name) for name in names if hasattr(self, name)}
+        found = {name: getattr(self, name) for name in self._shapes() if hasattr(self, name)}
         # the trace of a certificate is that of its model: a file needs it once
         return {**found, "certificate_": found["certificate_"].for_file()}
+
+    @classmethod
+    def _shapes(cls) -> dict[str, tuple[str | type, bool]]:
+        """What each attribute of a file looks like, and whether it may be absent."""
+        audited = entries({name: spec for one in cls.claims for name, spec in one.shapes.items()})
+        return {
+            name: (audited[name][0] if spec == "audited" else spec, optional)
+            for name, (spec, optional) in entries({**cls.COMMON_STORED, **cls.stored}).items()
+        }
 
     @classmethod
     def restored(cls, parameters: dict[str, Any], attributes: dict[str, Any]) -> Model:
@@ -429,20 +438,19 @@ class Model(BaseEstimator):
             raise ValueError(f"unknown parameter {sorted(map(str, unknown))[0]!r}.")
         model = cls(**parameters)
         model._validate_params()
-        specs = {**cls.COMMON_STORED, **cls.stored}
-        known = {name.removesuffix("?") for name in specs}
-        stray = set(attributes) - known
+        shapes = cls._shapes()
+        stray = set(attributes) - set(shapes)
         if stray:
             raise ValueError(f"unknown attribute {sorted(map(str, stray))[0]!r}.")
         letters: dict[str, int] = {}
-        for name, spec in specs.items():
-            if name.removesuffix("?") in attributes:
-                value = attributes[name.removesuffix("?")]
-                check_stored(name.removesuffix("?"), value, spec, letters)
+        for name, (spec, optional) in shapes.items():
+            if name in attributes:
+                value = attributes[name]
+                check_stored(name, value, spec, letters)
                 if name == "n_features_in_":
                     letters["d"] = operator.index(value)
-                setattr(model, name.removesuffix("?"), value)
-            elif not name.endswith("?"):
+                setattr(model, name, value)
+            elif not optional:
                 raise ValueError(f"the attribute {name} is missing.")
         model.certificate_ = replace(model.certificate_, trace=model.trace_)
         if model.stopped_ in set(Stopped):  # a word of another version stays the word it is

@@ -29,7 +29,7 @@ class EmbeddingModel(Model):
     further_claims: ClassVar[tuple[Statement, ...]] = ()  # of `certify`, not of `fit`
     # words of a sentence; None: a document, which may be one word long
     _longest: ClassVar[int | None] = LONGEST
-    stored: ClassVar[dict[str, Any]] = {"embedding_": "d k", "counts_": "d int >=0"}
+    stored: ClassVar[dict[str, Any]] = {"embedding_ counts_": "audited"}
 
     embedding_: Array = fitted()
     counts_: Array = fitted()

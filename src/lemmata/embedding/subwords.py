@@ -17,7 +17,6 @@ rows: m times the gradient of the mean, and for words of equal m the same path a
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar
@@ -175,9 +174,7 @@ class PartTable:
 class PartVectors:
     """Vectors of the parts of words, by slot: what gives a word that was never seen a vector."""
 
-    layout: ClassVar[Mapping[str, str]] = {
-        "slots": "s int >=0", "matrix": "s p", "min_n": "int >=1", "max_n": "int >=1", "bucket": "int >=1",
-    }  # fmt: skip
+    layout: ClassVar = {"slots": "s int >=0", "matrix": "s p", "min_n max_n bucket": "int >=1"}
 
     slots: Array  # (s,) int64, rising
     matrix: Array  # (s, k)

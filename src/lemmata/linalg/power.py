@@ -42,8 +42,7 @@ class PowerState:
     layout: ClassVar = {
         "locked": "r j",
         "values": "j",
-        "v": "r",
-        "Av": "r",
+        "v Av": "r",
         "rayleigh": "",
         "residual": ">=0",
     }

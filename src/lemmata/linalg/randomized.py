@@ -81,7 +81,7 @@ class RandomizedState:
     """Ritz vectors of S in a subspace of k + p dimensions, their values, and the product that the next step starts from."""
 
     version = 1
-    layout: ClassVar = {"Q": "r l", "SQ": "r l", "values": "l"}
+    layout: ClassVar = {"Q SQ": "r l", "values": "l"}
 
     Q: Array  # (d, l), orthonormal, QᵀSQ diagonal
     SQ: Array  # (d, l)

@@ -95,7 +95,7 @@ class MixtureModel(DensityMixin, Model):
     claims = MIXTURE_CLAIMS
     work = staticmethod(cost_of_mixture)
     stored: ClassVar[dict[str, str | type]] = {
-        "weights_": "k >=0 <=1",
+        "weights_": "audited",
         "family_": Family,
         "stepwise_": StepwiseState,
         "converged_": bool,

@@ -93,13 +93,8 @@ class Mixture(MixtureModel):
 
     stored: ClassVar[dict[str, str | type]] = {
         **MixtureModel.stored,
-        "probabilities_?": "k m >=0 <=1",
-        "rates_?": "k d >=0",
-        "n_categories_?": "d int >=1",
-        "means_?": "k d",
-        "covariances_?": np.ndarray,
-        "precisions_?": np.ndarray,
-        "precisions_cholesky_?": np.ndarray,
+        "probabilities_? rates_? n_categories_? means_?": "audited",
+        "covariances_? precisions_? precisions_cholesky_?": np.ndarray,
     }
 
     def _validate_params(self):
@@ -208,10 +203,8 @@ class GaussianMixture(MixtureModel):
     accepts_nan = True
     stored: ClassVar[dict[str, str | type]] = {
         **MixtureModel.stored,
-        "means_": "k d",
-        "covariances_": np.ndarray,
-        "precisions_": np.ndarray,
-        "precisions_cholesky_": np.ndarray,
+        "means_": "audited",
+        "covariances_ precisions_ precisions_cholesky_": np.ndarray,
     }
 
     def _family(self) -> Family:

@@ -185,7 +185,7 @@ class KernelRidge(Regressor):
         "dual_coef_": "n | n m",
         "X_fit_": object,  # dense or sparse; `restored` looks at it
         "kernel_": Kernel,
-        "gamma_": "",
+        "gamma_": "audited",
     }
     # a direct solver: nothing to draw, to wait for or to resume
     random_state, verbose, checkpoint, time_limit = 0, 0, None, None

@@ -182,10 +182,8 @@ class Nystroem(_Features):
     work = staticmethod(cost_of_nystroem)
     stored: ClassVar[Mapping[str, str | type]] = {
         "components_": object,  # dense or sparse; `restored` looks at it
-        "component_indices_": "q int >=0",
-        "normalization_": "q q",
+        "component_indices_ normalization_ gamma_": "audited",
         "kernel_": Kernel,
-        "gamma_": "",
     }
 
     @property
@@ -303,11 +301,7 @@ class RBFSampler(_Features):
     accepts_sparse = True
     claims = RANDOM_FEATURE_CLAIMS
     work = staticmethod(cost_of_random_features)
-    stored: ClassVar[Mapping[str, str | type]] = {
-        "random_weights_": "d k",
-        "random_offset_": "k",
-        "gamma_": "",
-    }
+    stored: ClassVar = {"random_weights_ random_offset_ gamma_": "audited"}
 
     def _algorithm(self, data: Blocks) -> RandomFeaturesAlgorithm:
         self.gamma_ = float(_fit_kernel(RBF(self.gamma), data).gamma)  # type: ignore[attr-defined]

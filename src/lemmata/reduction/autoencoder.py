@@ -118,7 +118,7 @@ class LinearAutoencoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Model
 
     single_blas_thread = True
     claims = AUTOENCODER_CLAIMS
-    stored: ClassVar = {"encoder_": "m d", "decoder_": "d m", "mean_": "d", "loss_": ""}
+    stored: ClassVar = {"encoder_ decoder_ mean_ loss_": "audited"}
     min_samples = 2
     patience = 5  # momentum makes the loss pause for a step or two; five small changes in a row are no pause
 

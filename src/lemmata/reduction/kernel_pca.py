@@ -137,15 +137,11 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Model):
     claims = KERNEL_CLAIMS
     work = staticmethod(cost_of_kernel_pca)
     stored: ClassVar[Mapping[str, str | type]] = {
-        "eigenvalues_": "k",
-        "eigenvectors_": "n k",
-        "offset_": "k",
+        "eigenvalues_ eigenvectors_ offset_ gamma_": "audited",
+        "X_transformed_fit_? dual_coef_?": "audited",
         "X_fit_": object,  # dense or sparse; `restored` looks at it
         "kernel_": Kernel,
-        "gamma_": "",
         "solver_": str,
-        "X_transformed_fit_?": "n k",
-        "dual_coef_?": "n d",
     }
 
     @property

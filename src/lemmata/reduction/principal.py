@@ -36,14 +36,9 @@ class PrincipalAxes(GaussianAxes, Model):
     min_samples = 2
     claims = SUBSPACE_CLAIMS
     stored: ClassVar[dict[str, str | type]] = {
-        "components_": "k d",
-        "explained_variance_": "k",
-        "explained_variance_ratio_": "k",
-        "singular_values_": "k",
-        "mean_": "d",
-        "noise_variance_": "",
-        "n_components_": "",
-        "n_samples_": "",
+        "components_ mean_ noise_variance_": "audited",
+        "explained_variance_ explained_variance_ratio_ singular_values_": "audited",
+        "n_components_ n_samples_": "",
         "solver_": str,
         "moments_?": Moments,
     }

@@ -74,10 +74,8 @@ class TruncatedSVD(Axes, Model):
     claims = SVD_CLAIMS
     work = staticmethod(cost_of_truncated_svd)
     stored: ClassVar[dict[str, str | type]] = {
-        "components_": "k d",
-        "explained_variance_": "k",
-        "explained_variance_ratio_": "k",
-        "singular_values_": "k",
+        "components_": "audited",
+        "explained_variance_ explained_variance_ratio_ singular_values_": "audited",
         "solver_": str,
     }
 

@@ -27,11 +27,6 @@ class TopicModel(Readable, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Mo
     """A model of documents as mixtures of topics. A subclass fits `components_` and says what `_mixtures` are."""
 
     COMMON_STORED: ClassVar[Mapping[str, Any]] = {**Model.COMMON_STORED, "tokenizer_?": Tokenizer}
-    stored: ClassVar[dict[str, Any]] = {
-        "components_": "k d >=0",
-        "doc_topic_?": "n k >=0 <=1",
-        "log_likelihood_": "",
-    }
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

@@ -64,7 +64,7 @@ def _unsound(fit: Fit) -> Iterator[str]:
         yield f"coreset_ has {core.rows} rows and draws {core.draws}"
 
 
-SOUND = attributes_sound({"weights_": "m | > 0"}, _unsound)
+SOUND = attributes_sound({"weights_": "m >0"}, _unsound)
 
 
 @dataclass(frozen=True)

@@ -72,7 +72,7 @@ def _unsound(fit: Fit) -> Iterator[str]:
 
 
 SOUND = attributes_sound(
-    {"cluster_centers_": "k d", "labels_?": "m | >= 0, whole", "inertia_?": "| >= 0"}, _unsound
+    {"cluster_centers_": "k d", "labels_?": "m >=0 int", "inertia_?": ">=0"}, _unsound
 )
 
 

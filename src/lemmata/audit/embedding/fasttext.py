@@ -86,7 +86,7 @@ def beats_one_answer(fit: Fit):
 
 
 FASTTEXT_CLAIMS = (
-    attributes_sound({"vectors_": "d k", "coef_": "c k", "intercept_": "c", "loss_": " | >= 0"}),
+    attributes_sound({"vectors_": "d k", "coef_": "c k", "intercept_": "c", "loss_": ">=0"}),
     statements_true(statement_errors, needs=(mean_loss,)),
     loss_fell,
     beats_one_answer,

@@ -17,7 +17,7 @@ from lemmata.audit.embedding.geometry import GEOMETRY_CLAIMS
 from lemmata.audit.kernel.attributes import attributes_sound
 
 SOUND = attributes_sound(
-    {"embedding_": "d k", "context_embedding_?": "d k", "biases_?": "d", "counts_?": "d | >= 0"}
+    {"embedding_": "d k", "context_embedding_?": "d k", "biases_?": "d", "counts_?": "d >=0"}
 )
 ABOUT_PAIRS = (skipgram.beats_frequencies, skipgram.follows_information)
 VECTORS_CLAIMS = (SOUND, *GEOMETRY_CLAIMS)

@@ -96,15 +96,11 @@ def statement_errors(fit: Fit) -> dict[str, float]:
 
 SOUND = attributes_sound(
     {
-        "embedding_": "d k",
-        "word_embedding_": "d k",
-        "context_embedding_": "d k",
-        "biases_": "d",
-        "context_biases_": "d",
+        "embedding_ word_embedding_ context_embedding_": "d k",
+        "biases_ context_biases_": "d",
         "mean_": "",
-        "reg_": " | >= 0",
-        "counts_": "d | >= 0",
-        "loss_": " | >= 0",
+        "reg_ loss_": ">=0",
+        "counts_": "d int >=0",
     }
 )
 TRUE = statements_true(statement_errors, needs=(problem,))

@@ -133,11 +133,11 @@ SENTENCE_CLAIMS = (
     attributes_sound(
         {
             "embedding_": "d k",
-            "counts_": "d | >= 0",
-            "weights_": "d | >= 0, <= 1",
+            "counts_": "d int >=0",
+            "weights_": "d >=0 <=1",
             "components_": "r k",
-            "singular_values_": "r | >= 0",
-            "n_empty_": " | >= 0",
+            "singular_values_": "r >=0",
+            "n_empty_": "int >=0",
         }
     ),
     statements_true(statement_errors, needs=(scatter,)),
@@ -237,10 +237,9 @@ def beats_frequencies(fit: claims.Fit):
 AVERAGED_CLAIMS = (
     attributes_sound(
         {
-            "embedding_": "d k",
-            "context_embedding_": "d k",
-            "counts_": "d | >= 0, falling",
-            "loss_": " | >= 0",
+            "embedding_ context_embedding_": "d k",
+            "counts_": "d int >=0 falling",
+            "loss_": ">=0",
         }
     ),
     statements_true(counts_errors, cost=claims.passes(1)),

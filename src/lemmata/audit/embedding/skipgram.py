@@ -333,11 +333,10 @@ def follows_information(fit):
 
 
 SHAPES = {
-    "embedding_": "d k",
-    "context_embedding_": "d k",
+    "embedding_ context_embedding_": "d k",
     "biases_": "d",
-    "counts_": "d | >= 0, falling",
-    "loss_": " | >= 0",
+    "counts_": "d int >=0 falling",
+    "loss_": ">=0",
 }
 SOUND = attributes_sound(SHAPES)
 TRUE = statements_true(statement_errors, cost=claims.passes(1))

@@ -1,17 +1,36 @@
 """Claims that many certificates share: the attributes are sound, what they state is true of the data, no step rose.
 
-    SOUND = attributes_sound({"components_": "k d", "mean_": "d", "explained_variance_?": "k | >= 0, falling"})
+    SOUND = attributes_sound({"components_": "k d", "mean_": "d", "explained_variance_?": "k >=0 falling"})
     TRUE = statements_true(measure, cost=passes(2))
 
-A specification gives the shape of each attribute in letters that must agree with each other (d: the features of the data, once
-there is data) and, after a bar, what its numbers have to be. "?" at the end of a name: it may be absent, or None. The number of
+A table gives the shape of each attribute in a few words. Files are checked by the same words (core/files/layout.py):
+
+    "k d"             numbers with two axes; a letter is the same size throughout a table, d that of the features; 2 is two
+    ""                one number
+    "k >=0 <=1"       … all of them within a range (>=, >, <, and <= up to rounding)
+    "k >=0 falling"   … none larger than the one before
+    "k sum=1"         … that add up to 1
+    "n int"           whole numbers; in files, of an integer type
+    "n bool"          truth values, in files
+    "d text"          words, in files
+    "c labels"        words or numbers, in files: the classes of a classifier
+    "k d nan"         NaN is allowed, in files; otherwise every number is finite
+    "k any"           infinities too, in files
+    "n d sparse"      an array or a sparse matrix, in files
+    "d | m d"         one or the other, by the number of axes
+
+Names that share a shape may share a line: {"U_ V_": "n k"}. "?" at the end of a name: it may be absent, or None. The number of
 rows is left to the statements: a model that was fitted to other rows is sound, but what it states is not true of these.
 """
 
 from __future__ import annotations
 
+import operator
+import re
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -30,15 +49,101 @@ from lemmata.audit.kernel.claims import (
 )
 
 Array = np.ndarray
+Spec = TypeVar("Spec")
 
-RANGES: dict[str, Callable[[Array], bool]] = {
-    ">= 0": lambda x: bool((x >= 0).all()),
-    "> 0": lambda x: bool((x > 0).all()),
-    "<= 1": lambda x: bool((x <= 1 + rounding(x.dtype, x.size)).all()),
-    "sum 1": lambda x: abs(float(x.sum(dtype=np.float64)) - 1) <= rounding(x.dtype, x.size),
-    "whole": lambda x: bool((x == np.round(x)).all()),
+# --- shapes -----------------------------------------------------------------------------------------------------------
+
+KINDS = ("int", "bool", "text", "labels", "nan", "any", "sparse")
+LAWS: dict[str, Callable[[Array], bool]] = {
+    "int": lambda x: x.dtype.kind != "f" or bool((x == np.round(x)).all()),
     "falling": lambda x: bool((np.diff(x) <= rounding(x.dtype) * np.abs(x).max(initial=0.0)).all()),
+    "sum=1": lambda x: abs(float(x.sum(dtype=np.float64)) - 1) <= rounding(x.dtype, x.size),
 }
+IN_WORDS = {"int": "whole", "falling": "falling", "sum=1": "sum 1"}
+COMPARE = {">=": operator.ge, "<=": operator.le, ">": operator.gt, "<": operator.lt}
+
+
+@dataclass(frozen=True)
+class Shape:
+    """One alternative of a specification: its axes, and the words that say more about the numbers."""
+
+    axes: tuple[str, ...]
+    words: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return " ".join((*self.axes, *self.words))
+
+    def describes(self, shape: tuple[int, ...]) -> bool:
+        """Return whether an array has these axes, whatever the sizes of the letters."""
+        return len(shape) == len(self.axes) and all(
+            axis.isalpha() or int(axis) == size for axis, size in zip(self.axes, shape, strict=True)
+        )
+
+    def other_size(self, shape: tuple[int, ...], sizes: dict[str, int]) -> str | None:
+        """Return the first letter that has another size elsewhere; `sizes` remembers those seen so far."""
+        for letter, size in zip(self.axes, shape, strict=True):
+            if sizes.setdefault(letter, size) != size:
+                return letter
+        return None
+
+    def violations(self, x: Array) -> Iterator[str]:
+        """Name the ranges and laws that numbers do not obey; NaN obeys them all."""
+        if self.words and x.dtype.kind == "f" and np.isnan(x).any():
+            x = x[~np.isnan(x)]
+        for word in self.words:
+            if word in LAWS:
+                if not LAWS[word](x):
+                    yield IN_WORDS[word]
+            elif limits := _range(word):
+                relation, bound = limits
+                # the largest of rounded shares may be 1 + eps
+                slack = abs(bound) * rounding(x.dtype, x.size) if relation == "<=" else 0.0
+                if not np.all(COMPARE[relation](x, bound + slack)):
+                    yield f"{relation} {bound:g}"
+
+
+@lru_cache(maxsize=1024)
+def parse(spec: str) -> tuple[Shape, ...]:
+    """Return the alternatives of a specification. Raises ValueError where it is none."""
+    return tuple(_parse_one(part) for part in spec.split("|"))
+
+
+def _parse_one(spec: str) -> Shape:
+    axes: list[str] = []
+    words: list[str] = []
+    for word in spec.split():
+        if word in KINDS or word in LAWS or _range(word):
+            words.append(word)
+        elif re.fullmatch("[A-Za-z]+|[0-9]{1,9}", word) and not words:
+            axes.append(word)
+        else:
+            raise ValueError(f"{spec!r} is no shape: {word!r} is neither an axis nor a rule.")
+    return Shape(tuple(axes), tuple(words))
+
+
+def _range(word: str) -> tuple[str, float] | None:
+    found = re.fullmatch(r"([<>]=?)(-?[0-9]{1,9}(?:\.[0-9]{1,9})?)", word)
+    return (found[1], float(found[2])) if found else None
+
+
+def shape_for(spec: str, value: Any) -> Shape:
+    """Return the alternative that has the axes of a value; the first if none has."""
+    options = parse(spec)
+    if len(options) == 1:
+        return options[0]
+    return next((one for one in options if len(one.axes) == np.ndim(value)), options[0])
+
+
+def entries(table: Mapping[str, Spec]) -> dict[str, tuple[Spec, bool]]:
+    """Return what a table says about each name, and whether it may be absent; of two lines the later one counts."""
+    return {
+        name.removesuffix("?"): (spec, name.endswith("?"))
+        for names, spec in table.items()
+        for name in names.split()
+    }
+
+
+# --- the attributes are sound -----------------------------------------------------------------------------------------
 
 
 def attributes_sound(
@@ -46,6 +151,7 @@ def attributes_sound(
 ) -> Statement:
     """The claim that attributes are finite, of shapes that fit each other, and in range.
 
+    attributes : a table of shapes, kept as `shapes` of the claim
     more : gives a sentence for everything else that is wrong with a fit
     """
 
@@ -62,42 +168,36 @@ def attributes_sound(
         note = "; ".join(wrong[:3] + more_of_them)
         return at_most(len(wrong), 0, "do not use this model; fit it again", "unsound", note)
 
-    return attributes_sound
+    return replace(attributes_sound, shapes=attributes)
 
 
 def _problems(fit: Fit, attributes: Mapping[str, str]) -> Iterator[str]:
     sizes: dict[str, int] = {}
     if fit.has_data:
         sizes["d"] = fit.data.shape[1]
-    for spec_name, spec in attributes.items():
-        name, optional = spec_name.removesuffix("?"), spec_name.endswith("?")
+    for name, (spec, optional) in entries(attributes).items():
         value = fit.get(name)
-        if value is None:
-            if not optional:
-                yield f"{name} is missing"
-            continue
-        yield from _problems_of(name, value, spec, sizes)
+        if value is not None:
+            yield from _problems_of(name, np.asarray(value), spec, sizes)
+        elif not optional:
+            yield f"{name} is missing"
 
 
-def _problems_of(name: str, value: Any, spec: str, sizes: dict[str, int]) -> Iterator[str]:
-    letters, _, ranges = spec.partition("|")
-    x = np.asarray(value)
+def _problems_of(name: str, x: Array, spec: str, sizes: dict[str, int]) -> Iterator[str]:
+    shape = shape_for(spec, x)
     if x.dtype.kind not in "fiub":
         yield f"{name} holds {x.dtype}, not numbers"
-        return
-    if x.ndim != len(letters.split()):
-        yield f"{name} has shape {x.shape}, not ({letters.strip()})"
-        return
-    for letter, size in zip(letters.split(), x.shape, strict=True):
-        if sizes.setdefault(letter, size) != size:
-            yield f"{name} has shape {x.shape}, but {letter} = {sizes[letter]}"
-            return
-    if not np.isfinite(x).all():
+    elif not shape.describes(x.shape):
+        yield f"{name} has shape {x.shape}, not ({' '.join(shape.axes)})"
+    elif letter := shape.other_size(x.shape, sizes):
+        yield f"{name} has shape {x.shape}, but {letter} = {sizes[letter]}"
+    elif not np.isfinite(x).all():
         yield f"{name} has {int((~np.isfinite(x)).sum())} numbers that are not finite"
-        return
-    for rule in filter(None, map(str.strip, ranges.split(","))):
-        if not RANGES[rule](x):
-            yield f"{name} should be {rule}"
+    else:
+        yield from (f"{name} should be {rule}" for rule in shape.violations(x))
+
+
+# --- the statements are true ------------------------------------------------------------------------------------------
 
 
 def statements_true(

@@ -251,6 +251,7 @@ class Statement:
     cost: Callable[[Fit], float] = free
     confidence: float = math.nan
     needs: tuple[Fact, ...] = ()
+    shapes: Mapping[str, str] = field(default_factory=dict, compare=False)  # of `attributes_sound`
 
     def __call__(self, fit: Fit) -> Claim:
         if self.about == "run" and fit.trace is None:

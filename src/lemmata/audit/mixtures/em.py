@@ -106,11 +106,11 @@ def _indefinite(A: Array, fit: Fit) -> Iterator[str]:
 
 SOUND = attributes_sound(
     {
-        "weights_": "k | >= 0, sum 1",
+        "weights_": "k >=0 sum=1",
         "means_?": "k d",
-        "rates_?": "k d | >= 0",
-        "probabilities_?": "k m | >= 0, <= 1",
-        "n_categories_?": "d | > 0, whole",
+        "rates_?": "k d >=0",
+        "probabilities_?": "k m >=0 <=1",
+        "n_categories_?": "d >0 int",
         "lower_bound_?": "",
     },
     _unsound,

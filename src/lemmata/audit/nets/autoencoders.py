@@ -210,7 +210,7 @@ def beats_pca_on_new_rows(fit: Fit) -> Evidence:
 
 
 AUTOENCODER_CLAIMS: tuple[Any, ...] = (
-    attributes_sound({"loss_": " | >= 0", "n_components_": " | > 0, whole"}, _unsound),
+    attributes_sound({"loss_": ">=0", "n_components_": ">0 int"}, _unsound),
     statements_true(_statements, needs=(reconstruction_errors,)),
     beats_pca,
     beats_pca_on_new_rows,

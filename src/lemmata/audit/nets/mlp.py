@@ -344,7 +344,7 @@ def units_alive(fit: Fit) -> Evidence:
 
 
 MLP_CLAIMS = (
-    attributes_sound({"loss_?": "", "best_loss_?": "", "t_?": " | >= 0, whole"}, layer_problems),
+    attributes_sound({"loss_?": "", "best_loss_?": "", "t_?": ">=0 int"}, layer_problems),
     statements_true(statement_errors, needs=(forward_pass,)),
     little_to_gain,
     units_alive,

@@ -200,7 +200,7 @@ def beats_constant(fit: Fit) -> Evidence:
 
 
 STATED_CLAIMS = (
-    attributes_sound({"loss_": " | >= 0"}, unsound_network),
+    attributes_sound({"loss_": ">=0"}, unsound_network),
     statements_true(statement_errors, needs=(outputs,)),
     beats_constant,
 )

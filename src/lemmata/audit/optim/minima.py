@@ -80,7 +80,7 @@ def _errors(fit: k.Fit) -> dict[str, float]:
     return found
 
 
-SOUND = attributes_sound({"value": "", "n_iter_": "| >= 0"}, _unsound)
+SOUND = attributes_sound({"value": "", "n_iter_": ">=0"}, _unsound)
 TRUE = statements_true(_errors, cost=evaluations(2))
 
 

@@ -51,7 +51,7 @@ def approaches(fit: Fit):
 
 
 GAME_CLAIMS = (
-    attributes_sound({"value": "", "residual": "| >= 0"}),
+    attributes_sound({"value": "", "residual": ">=0"}),
     statements_true(_game_errors, cost=free),
     saddle_point_reached,
     approaches,

@@ -49,9 +49,9 @@ def _disagreements(fit: claims.Fit) -> Iterator[str]:
 
 SOUND = attributes_sound(
     {
-        "eigenvalues_": "k | >= 0, falling",
+        "eigenvalues_": "k >=0 falling",
         "eigenvectors_": "n k",
-        "gamma_?": "| >= 0",
+        "gamma_?": ">=0",
         "offset_?": "k",
         "X_transformed_fit_?": "n k",
         "dual_coef_?": "n d",

@@ -71,7 +71,7 @@ def _loss(W: Array, V: Array, S: Array) -> float:
 
 # --- what the attributes have to be -----------------------------------------------------------------------------------
 
-SOUND = attributes_sound({"encoder_": "m d", "decoder_": "d m", "mean_": "d", "loss_?": "| >= 0"})
+SOUND = attributes_sound({"encoder_": "m d", "decoder_": "d m", "mean_": "d", "loss_?": ">=0"})
 
 
 def _statements(fit: Fit) -> Mapping[str, float]:

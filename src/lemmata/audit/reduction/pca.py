@@ -40,11 +40,10 @@ def _disagreements(fit: Fit) -> Iterator[str]:
 
 STATED = {
     "components_": "k d",
-    "explained_variance_?": "k | >= 0",
-    "explained_variance_ratio_?": "k | >= 0",
-    "singular_values_?": "k | >= 0, falling",
-    "noise_variance_?": "| >= 0",
-    "var_?": "d | >= 0",
+    "explained_variance_? explained_variance_ratio_?": "k >=0",
+    "singular_values_?": "k >=0 falling",
+    "noise_variance_?": ">=0",
+    "var_?": "d >=0",
 }
 SOUND = attributes_sound({**STATED, "mean_": "d"}, _disagreements)
 SOUND_UNCENTRED = attributes_sound(STATED, _disagreements)

@@ -41,7 +41,7 @@ def _zero_atoms(fit: Fit) -> Iterator[str]:
 
 
 SOUND = attributes_sound(
-    {"components_": "k d", "loss_?": " | >= 0", "n_nonzero_?": " | >= 0"}, more=_zero_atoms
+    {"components_": "k d", "loss_?": ">=0", "n_nonzero_?": ">=0"}, more=_zero_atoms
 )
 
 

@@ -49,10 +49,10 @@ def _unsound(fit: claims.Fit) -> Iterator[str]:
 
 SOUND = attributes_sound(
     {
-        "components_": "k d | >= 0, <= 1",
-        "doc_topic_?": "n k | >= 0, <= 1",
+        "components_": "k d >=0 <=1",
+        "doc_topic_?": "n k >=0 <=1",
         "log_likelihood_?": "",
-        "topic_tokens_?": "k | >= 0",
+        "topic_tokens_?": "k >=0",
     },
     more=_unsound,
 )

@@ -43,9 +43,9 @@ def _unsound(fit: Fit) -> Iterator[str]:
 
 SOUND = attributes_sound(
     {
-        "components_": "k d | >= 0",
-        "doc_topic_prior_": "k | > 0",
-        "doc_topic_?": "n k | >= 0, <= 1",
+        "components_": "k d >=0",
+        "doc_topic_prior_": "k >0",
+        "doc_topic_?": "n k >=0 <=1",
         "chain_log_likelihoods_?": "c p",
         "lower_bound_?": "",
     },

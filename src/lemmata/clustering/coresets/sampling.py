@@ -64,7 +64,7 @@ class Spread:
     """Total weight W, mean μ and φ(μ) = Σ w ‖x − μ‖² of rows, in float64. Spread() is the empty sum."""
 
     version = 1
-    layout: ClassVar[dict[str, str]] = {"weight": ">=0", "total": ">=0"}
+    layout: ClassVar = {"weight total": ">=0"}
 
     weight: float = 0.0
     mean: Any = 0.0  # (d,)
@@ -120,11 +120,7 @@ class Coreset:
     """
 
     version = 1
-    layout: ClassVar[dict[str, str | type]] = {
-        "weights?": "m >=0",
-        "spread": Spread,
-        "rows": "int >=0",
-    }
+    layout: ClassVar = {"weights?": "m >=0", "spread": Spread, "rows": "int >=0"}
 
     points: Any = None  # (m, d), dense or CSR
     weights: Any = None  # (m,)

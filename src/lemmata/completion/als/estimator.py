@@ -168,12 +168,7 @@ class ALS(CompletionModel):
     accepts_weights = True
     stored: ClassVar = {
         **CompletionModel.stored,
-        "rank_": "",
-        "reg_": "",
-        "weighted_reg_": "",
-        "bias_reg_?": ">=0",
-        "weighted_bias_reg_?": ">=0 <=1",
-        "loss_": "",
+        "rank_ reg_ weighted_reg_ bias_reg_? weighted_bias_reg_? loss_": "audited",
         "validation_?": "trials columns nan",
     }
 

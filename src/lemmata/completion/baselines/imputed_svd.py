@@ -138,9 +138,7 @@ class ImputedSVD(CompletionModel):
     claims = IMPUTED_SVD_CLAIMS
     stored: ClassVar = {
         **CompletionModel.stored,
-        "singular_values_": "k",
-        "reg_": "",
-        "weighted_reg_": "",
+        "singular_values_ reg_ weighted_reg_": "audited",
     }
 
     def _algorithm(self, data: Any) -> LanczosAlgorithm:

@@ -141,8 +141,7 @@ class MeanRatings(CompletionModel):
     claims = MEAN_RATINGS_CLAIMS
     stored: ClassVar[Mapping[str, str | type]] = {
         **CompletionModel.stored,
-        "reg_": "",
-        "weighted_reg_": "",
+        "reg_ weighted_reg_": "audited",
     }
 
     def _algorithm(self, data: Observed) -> MeanRatingsAlgorithm:  # type: ignore[override]

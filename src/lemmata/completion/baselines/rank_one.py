@@ -104,7 +104,7 @@ class RankOneState:
     """The two factors, the way down from them, and how far to go."""
 
     version = 1
-    layout: ClassVar = {"u": "n", "v": "d", "down_u": "n", "down_v": "d", "step": ">0"}
+    layout: ClassVar = {"u down_u": "n", "v down_v": "d", "step": ">0"}
 
     u: Array  # (n,)
     v: Array  # (m,)
@@ -279,7 +279,7 @@ class RankOne(CompletionModel):
 
     single_blas_thread = True
     claims = FLOW_CLAIMS
-    stored: ClassVar = {**CompletionModel.stored, "loss_": "", "reg_": "", "weighted_reg_": ""}
+    stored: ClassVar = {**CompletionModel.stored, "loss_ reg_ weighted_reg_": "audited"}
     patience = 5  # the way out of the saddle begins slowly, and Barzilai–Borwein steps are of uneven length
 
     def _algorithm(self, data: Any) -> RankOneAlgorithm:

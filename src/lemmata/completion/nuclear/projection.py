@@ -237,11 +237,7 @@ class SingularValueProjection(CompletionModel):
     claims = PROJECTION_CLAIMS
     stored: ClassVar = {
         **CompletionModel.stored,
-        "singular_values_": "k",
-        "step_size_": "",
-        "loss_": "",
-        "reg_": "",
-        "weighted_reg_": "",
+        "singular_values_ step_size_ loss_ reg_ weighted_reg_": "audited",
     }
     patience = 2  # a shortened step gains little, and the next one may gain much
 

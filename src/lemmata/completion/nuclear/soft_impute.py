@@ -351,7 +351,7 @@ class SoftImpute(CompletionModel):
 
     single_blas_thread = True
     claims = SOFT_IMPUTE_CLAIMS
-    stored: ClassVar = {**CompletionModel.stored, "singular_values_": "k", "reg_": ""}
+    stored: ClassVar = {**CompletionModel.stored, "singular_values_ reg_": "audited"}
     patience = 2  # a direction that has just entered gains little in its first step
 
     def _algorithm(self, data: Any) -> SoftImputeAlgorithm:

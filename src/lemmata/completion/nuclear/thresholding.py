@@ -72,7 +72,7 @@ class Move:
     """A step s and by how much the gradient fell along it, t: what was met of −∇²g, t ≈ −∇²g s."""
 
     version = 1
-    layout: ClassVar = {"along": "e", "fall": "e"}
+    layout: ClassVar = {"along fall": "e"}
 
     along: Array
     fall: Array
@@ -85,12 +85,11 @@ class ThresholdingState:
 
     version = 2
     layout: ClassVar = {
-        "Y": "e",
+        "Y gap": "e",
         "P": "n r",
         "s": "r >=0",
         "Q": "d r",
         "right": "d b",
-        "gap": "e",
         "step": ">0",
     }
 
@@ -281,10 +280,7 @@ class SingularValueThresholding(CompletionModel):
     claims = THRESHOLDING_CLAIMS
     stored: ClassVar = {
         **CompletionModel.stored,
-        "singular_values_": "k",
-        "dual_": "e",
-        "tau_": "",
-        "step_size_": "",
+        "singular_values_ dual_ tau_ step_size_": "audited",
     }
 
     def _algorithm(self, data: Any) -> ThresholdingAlgorithm:

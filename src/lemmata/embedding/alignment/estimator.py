@@ -91,9 +91,7 @@ class Alignment(Model):
     claims = ALIGNMENT_CLAIMS
     stored: ClassVar[dict[str, Any]] = {
         "rotation_": "d d",
-        "pairs_": "p 2 int >=0",
-        "seeds_": "r 2 int >=0",
-        "loss_": " >=0",
+        "pairs_ seeds_ loss_": "audited",
         "n_unknown_": "int >=0",
         "source_words_": "s text",
         "source_matrix_": "s d",
@@ -167,7 +165,7 @@ class Alignment(Model):
         for name in ("pairs_", "seeds_"):
             pairs = getattr(model, name)
             sizes = len(model.source_words_), len(model.target_words_)
-            if pairs.shape[1] != 2 or (pairs >= sizes).any():
+            if (pairs >= sizes).any():
                 raise ValueError(f"{name} names words that there are not.")
             if len(np.unique(pairs, axis=0)) < len(pairs):
                 raise ValueError(f"{name} holds a pair twice.")

@@ -72,8 +72,12 @@ class AlignmentState:
 
     version = 1
     layout: ClassVar[dict[str, str]] = {
-        "rotation": "k k", "pairs": "p 2 int >=0", "found": "q 2 int >=0", "loss": "", "done": "int >=0 <=1",
-    }  # fmt: skip
+        "rotation": "k k",
+        "pairs": "p 2 int >=0",
+        "found": "q 2 int >=0",
+        "loss": "",
+        "done": "int >=0 <=1",
+    }
 
     rotation: Array  # W (k, k)
     pairs: Array  # (p, 2), W is their best rotation

@@ -66,8 +66,13 @@ class FastTextState:
 
     version = 1
     layout: ClassVar = {
-        "A": "d k", "B": "k c", "c": "c", "sums": "d >=0", "sums_B": "k c >=0", "sums_c": "c >=0",
-    }  # fmt: skip
+        "A": "d k",
+        "B": "k c",
+        "c": "c",
+        "sums": "d >=0",
+        "sums_B": "k c >=0",
+        "sums_c": "c >=0",
+    }
 
     A: Array  # (features, k)
     B: Array  # (k, classes)

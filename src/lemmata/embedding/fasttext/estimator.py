@@ -95,10 +95,7 @@ class FastTextClassifier(Classifier):
     claims = FASTTEXT_CLAIMS
     stored: ClassVar[dict[str, Any]] = {
         "features_": FeatureSpace,
-        "vectors_": "d k",
-        "coef_": "c k",
-        "intercept_": "c",
-        "loss_": "",
+        "vectors_ coef_ intercept_ loss_": "audited",
     }
 
     features_: FeatureSpace = fitted()

@@ -39,9 +39,7 @@ class GloVeState:
     """Vectors and biases of words and contexts, and what the next epoch needs."""
 
     version = 1
-    layout: ClassVar = {
-        "U": "d k", "V": "d k", "b": "d", "c": "d", "epoch": "int >=0", "seed": "int >=0", "loss": "any",
-    }  # fmt: skip
+    layout: ClassVar = {"U V": "d k", "b c": "d", "epoch seed": "int >=0", "loss": "any"}
 
     U: Array  # ζ (v, k) float32
     V: Array  # z

@@ -99,13 +99,8 @@ class GloVe(EmbeddingModel):
     claims = GLOVE_CLAIMS
     stored: ClassVar[dict[str, Any]] = {
         **EmbeddingModel.stored,
-        "word_embedding_": "d k",
-        "context_embedding_": "d k",
-        "biases_": "d",
-        "context_biases_": "d",
-        "mean_": "",
-        "loss_": "",
-        "reg_": ">=0",
+        "word_embedding_ context_embedding_ biases_ context_biases_": "audited",
+        "mean_ loss_ reg_": "audited",
     }
 
     word_embedding_: Array = fitted()

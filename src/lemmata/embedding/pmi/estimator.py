@@ -78,10 +78,9 @@ class PMI(EmbeddingModel):
     claims = MATRIX_CLAIMS
     further_claims = GEOMETRY_CLAIMS
     stored: ClassVar[dict[str, Any]] = {
-        **EmbeddingModel.stored,
-        "context_embedding_": "d k",
-        "components_": "k d",
-        "singular_values_": "k >=0",
+        "embedding_ context_embedding_": "d k",
+        "counts_": "d int >=0",
+        "components_ singular_values_": "audited",
     }
 
     checkpoint, time_limit, tol = None, None, 0.0

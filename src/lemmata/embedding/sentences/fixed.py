@@ -76,10 +76,7 @@ class SentenceVectors(SentenceModel):
     claims = SENTENCE_CLAIMS
     stored: ClassVar[dict[str, Any]] = {
         **SentenceModel.stored,
-        "weights_": "d >=0 <=1",
-        "components_": "r k",
-        "singular_values_": "r >=0",
-        "n_empty_": "int >=0",
+        "weights_ components_ singular_values_ n_empty_": "audited",
     }
 
     checkpoint, time_limit, verbose, tol, max_iter = None, None, 0, 0.0, 1

@@ -77,8 +77,7 @@ class SentenceEmbedding(SentenceModel):
     claims = AVERAGED_CLAIMS
     stored: ClassVar[dict[str, Any]] = {
         **SentenceModel.stored,
-        "context_embedding_": "d k",
-        "loss_": " >=0",
+        "context_embedding_ loss_": "audited",
     }
 
     context_embedding_: Array = fitted()

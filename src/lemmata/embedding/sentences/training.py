@@ -53,9 +53,7 @@ class SentenceState:
     """Vectors of inputs and outputs, and what the next epoch needs."""
 
     version = 1
-    layout: ClassVar[dict[str, str]] = {
-        "vectors": "d k", "outputs": "d k", "loss": "any", "epoch": "int >=0", "seed": "int >=0",
-    }  # fmt: skip
+    layout: ClassVar = {"vectors outputs": "d k", "loss": "any", "epoch seed": "int >=0"}
 
     vectors: Array  # x (v, k)
     outputs: Array  # z (v, k)

@@ -46,9 +46,12 @@ class SkipGramState:
 
     version = 1
     layout: ClassVar[dict[str, str]] = {
-        "vectors": "i k", "outputs": "m k", "biases": "d", "loss": "any", "running_loss": "any",
-        "epoch": "int >=0", "seed": "int >=0",
-    }  # fmt: skip
+        "vectors": "i k",
+        "outputs": "m k",
+        "biases": "d",
+        "loss running_loss": "any",
+        "epoch seed": "int >=0",
+    }
 
     vectors: (
         Array  # ζ (v, k), then vectors of parts of words if there are any; or of documents (n, k)

@@ -139,8 +139,7 @@ class SkipGram(EmbeddingModel):
     stored: ClassVar[dict[str, Any]] = {
         **EmbeddingModel.stored,
         "context_embedding_": "c k",
-        "biases_": "d",
-        "loss_": "",
+        "biases_ loss_": "audited",
         "parts_?": PartVectors,
     }
 

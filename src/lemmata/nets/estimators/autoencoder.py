@@ -78,7 +78,7 @@ class Autoencoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Neural):
     max_iter: int = common.max_iter(200).doc("Epochs.")
 
     claims = AUTOENCODER_CLAIMS
-    stored: ClassVar[Mapping[str, str | type]] = {**Neural.stored, "n_components_": "int >=1"}
+    stored: ClassVar[Mapping[str, str | type]] = {**Neural.stored, "n_components_": "audited"}
     min_samples = 2
 
     # parameters of other networks that this one has not

@@ -113,7 +113,7 @@ class Neural(Supervised):
     stored: ClassVar[Mapping[str, str | type]] = {
         "module_": Network,
         "input_shape_": tuple,
-        "loss_": ">=0",
+        "loss_": "audited",
         "validation_rows_?": "v int >=0",
         "best_validation_score_?": "any",
         "precision_?": str,

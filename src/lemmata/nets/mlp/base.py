@@ -117,10 +117,13 @@ class Perceptron(Supervised):
     accepts_sparse = True
     work = staticmethod(cost_of_perceptron)
     stored: ClassVar[dict[str, str | type]] = {
-        "coefs_": list, "intercepts_": list, "loss_": "", "best_loss_": object, "loss_curve_": list,
-        "validation_scores_": object, "best_validation_score_": object, "validation_rows_": object,
-        "n_layers_": "int >=2", "n_outputs_": "int >=1", "t_": "int >=0", "out_activation_": str,
-    }  # fmt: skip
+        "loss_ t_": "audited",
+        "coefs_ intercepts_ loss_curve_": list,
+        "best_loss_ best_validation_score_ validation_scores_ validation_rows_": object,
+        "n_layers_": "int >=2",
+        "n_outputs_": "int >=1",
+        "out_activation_": str,
+    }
 
     coefs_: list[Array] = fitted()
     intercepts_: list[Array] = fitted()

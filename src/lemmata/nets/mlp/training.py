@@ -65,10 +65,15 @@ class MLPState:
 
     version = 2  # before, Adam's slots were means, not sums
     layout: ClassVar[dict[str, str | type]] = {
-        "theta": "P", "best_theta": "Q", "slots": tuple, "held_out": "v int >=0",
-        **dict.fromkeys(("updates", "seed", "epoch", "waited"), "int >=0"),
-        "rate": ">0", "loss": "", "score": "any", "best": "any", "best_loss": "any",
-    }  # fmt: skip
+        "theta": "P",
+        "best_theta": "Q",
+        "slots": tuple,
+        "held_out": "v int >=0",
+        "updates seed epoch waited": "int >=0",
+        "rate": ">0",
+        "loss": "",
+        "score best best_loss": "any",
+    }
 
     theta: Array  # (P,)
     slots: tuple[Array, ...]  # what the optimiser remembers, (P,) each

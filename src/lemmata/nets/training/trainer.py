@@ -67,9 +67,11 @@ class TrainingState:
     """All that the next batch needs."""
 
     layout: ClassVar[Mapping[str, str]] = {
-        "epoch": "int >=0", "batch": "int >=0", "updates": "int >=0", "seed": "int >=0", "loss": "", "rate": ">=0",
-        "validation_loss": "any", "validation_score": "any", "best_loss": "any", "since_best": "int >=0",
-    }  # fmt: skip
+        "epoch batch updates seed since_best": "int >=0",
+        "loss": "",
+        "rate": ">=0",
+        "validation_loss validation_score best_loss": "any",
+    }
 
     model: Arrays  # weights and buffers by name
     memory: dict[str, dict[str, Any]]  # of the optimiser, by weight

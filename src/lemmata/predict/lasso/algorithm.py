@@ -56,9 +56,13 @@ class ElasticNetState:
 
     version = 1
     layout: ClassVar = {
-        "coefs": "p d", "losses": "p", "gaps": "p", "sweeps": "p int >=0", "done": "p", "order": "e int >=0",
-        "cuts": "c int >=0", "waiting": "m int >=0",
-    }  # fmt: skip
+        "coefs": "p d",
+        "losses gaps done": "p",
+        "sweeps": "p int >=0",
+        "order": "e int >=0",
+        "cuts": "c int >=0",
+        "waiting": "m int >=0",
+    }
 
     coefs: Array  # (P, d)
     losses: Array  # (P,) P(w) of each

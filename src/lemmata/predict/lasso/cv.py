@@ -221,11 +221,8 @@ class ChosenByFolds(Supervised):
 
     stored: ClassVar[dict[str, str | type]] = {
         "coef_": "d",
-        "intercept_": "",
-        "dual_gap_": "",
-        "alpha_": ">=0",
-        "alpha_min_": ">=0",
-        "alpha_1se_": ">=0",
+        "intercept_ dual_gap_": "",
+        "alpha_ alpha_min_ alpha_1se_": ">=0",
         "alphas_": "a >=0 | l a >=0",
         "mse_path_": "a f >=0 | l a f >=0",
     }

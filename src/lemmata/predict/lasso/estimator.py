@@ -108,11 +108,7 @@ class OnePenalty(Supervised):
     checkpoint: Any = common.checkpoint()
     time_limit: Any = common.time_limit()
 
-    stored: ClassVar[dict[str, str | type]] = {
-        "coef_": "d | m d",
-        "intercept_": " | m",
-        "dual_gap_": " | m",
-    }
+    stored: ClassVar = {"coef_": "d | m d", "intercept_ dual_gap_": " | m"}
     claims: ClassVar[tuple[Statement, ...]] = LASSO_CLAIMS
     work = staticmethod(cost_of_lasso)
     accepts_sparse = multi_output = True

@@ -104,10 +104,7 @@ class LassoPath(Regressor):
     time_limit: Any = common.time_limit()
 
     stored: ClassVar[dict[str, str | type]] = {
-        "alphas_": "k >=0",
-        "coefs_": "d k",
-        "intercepts_": "k",
-        "dual_gaps_": "k",
+        "alphas_ coefs_ intercepts_ dual_gaps_": "audited",
         "n_iters_": "k int >=0",
     }
     claims: ClassVar[tuple[Statement, ...]] = LASSO_PATH_CLAIMS

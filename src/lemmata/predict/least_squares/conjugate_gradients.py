@@ -199,9 +199,7 @@ class ConjugateState:
     """Weights, residuals of the equations and search directions of every target."""
 
     version = 1
-    layout: ClassVar = {
-        "coef": "d m", "left": "d m", "direction": "d m", "squares": "m", "objectives": "m", "mark": "m",
-    }  # fmt: skip
+    layout: ClassVar = {"coef left direction": "d m", "squares objectives mark": "m"}
     solver: ClassVar = "cg"
 
     coef: Array

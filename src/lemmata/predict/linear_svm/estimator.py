@@ -93,11 +93,7 @@ class LinearSVC(LinearClassifier, Classifier):
 
     claims = LINEAR_SVC_CLAIMS
     work = staticmethod(cost_of_linear_svc)
-    stored: ClassVar[dict[str, str | type]] = {
-        "coef_": "k d",
-        "intercept_": "k",
-        "dual_coef_?": "k n >=0",
-    }
+    stored: ClassVar = {"coef_": "k d", "intercept_": "k", "dual_coef_?": "k n >=0"}
 
     # --- the problem ---
 

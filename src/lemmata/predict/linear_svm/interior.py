@@ -39,13 +39,7 @@ class InteriorState:
     """Weights, multipliers and slacks of m problems."""
 
     version = 1
-    layout: ClassVar[dict[str, str | type]] = {
-        "W": "m D",
-        "alpha": "n m >=0",
-        "z": "n m",
-        "xi": "n m",
-        "margins": "n m",
-    }
+    layout: ClassVar = {"W": "m D", "alpha": "n m >=0", "z xi margins": "n m"}
 
     W: Array  # (m, D)
     alpha: Array  # (n, m)

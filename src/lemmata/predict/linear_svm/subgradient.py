@@ -28,7 +28,7 @@ class PegasosState:
     """The iterate, the mean of those since the count was last a power of two, and the objective of that mean."""
 
     version = 1
-    layout: ClassVar[dict[str, str | type]] = {"w": "m D", "mean": "m D"}
+    layout: ClassVar = {"w mean": "m D"}
 
     w: Array  # (m, D)
     mean: Array  # (m, D)

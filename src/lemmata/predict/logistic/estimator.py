@@ -150,10 +150,7 @@ class LogisticRegression(LinearClassifier, Classifier):
 
     claims = LOGISTIC_CLAIMS
     work = staticmethod(cost_of_logistic_regression)
-    stored: ClassVar[dict[str, str | type]] = {
-        "coef_": "k d",
-        "intercept_": "k",
-    }
+    stored: ClassVar = {"coef_": "k d", "intercept_": "k"}
 
     # --- the problem ---
 

@@ -66,7 +66,7 @@ class GradientState:
     """Weights with objective and gradient there, and what the method remembers."""
 
     version = 1
-    layout: ClassVar[dict[str, str | type]] = {"W": "m D", "losses": "m", "gradient": "m D"}
+    layout: ClassVar = {"W gradient": "m D", "losses": "m"}
 
     W: Array
     losses: Array

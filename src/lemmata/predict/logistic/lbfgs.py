@@ -77,7 +77,7 @@ class LogisticLBFGSState:
     """Weights with objective and gradient there, and the pairs (s, y), oldest first."""
 
     version = 2
-    layout: ClassVar[dict[str, str | type]] = {"W": "m D", "losses": "m", "gradient": "m D"}
+    layout: ClassVar = {"W gradient": "m D", "losses": "m"}
 
     W: Array
     losses: Array

@@ -46,13 +46,7 @@ class NewtonState:
     """Weights with objective and gradient there, and the Hessian of this or an earlier step."""
 
     version = 2
-    layout: ClassVar[dict[str, str | type]] = {
-        "W": "m D",
-        "losses": "m",
-        "gradient": "m D",
-        "first": "any >=0",
-        "gap": "any >=0",
-    }
+    layout: ClassVar = {"W gradient": "m D", "losses": "m", "first gap": "any >=0"}
 
     W: Array
     losses: Array

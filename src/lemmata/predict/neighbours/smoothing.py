@@ -85,9 +85,7 @@ class KernelSmoother(Regressor):
         "X_fit_": "n d sparse",
         "y_fit_": "n | n m",
         "sample_weight_fit_?": "n >=0",
-        "bandwidth_": ">0",
-        "bandwidths_?": "g >0",
-        "loo_errors_?": "g >=0",
+        "bandwidth_ bandwidths_? loo_errors_?": "audited",
     }
 
     # nothing to draw, to wait for or to resume

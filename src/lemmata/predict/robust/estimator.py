@@ -86,8 +86,7 @@ class RobustRegression(Regressor):
     stored: ClassVar[dict[str, str | type]] = {
         "coef_": "d",
         "intercept_": "",
-        "scale_": ">=0",
-        "weights_": "n >=0 <=1",
+        "scale_ weights_": "audited",
         "outliers_": "n bool",
     }
     coef_: Array = fitted()

@@ -61,9 +61,8 @@ class SupportVectors(Supervised):
         "support_vectors_": object,  # dense or sparse; `restored` looks at it
         "n_support_": "c int >=0",
         "dual_coef_": "h s",
-        "intercept_": "p",
+        "intercept_ gamma_": "audited",
         "kernel_": Kernel,
-        "gamma_": "",
         "fit_status_": "int >=0 <=1",
         "shape_fit_": tuple,
     }

@@ -74,7 +74,7 @@ class SparseCodes(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Model):
     """A model whose `components_` are atoms. A subclass says which coder `transform` uses."""
 
     accepts_nan = True
-    stored: ClassVar[dict[str, Any]] = {"components_": "k d", "loss_": ">=0", "n_nonzero_": ">=0"}
+    stored: ClassVar[dict[str, Any]] = {"components_ loss_ n_nonzero_": "audited"}
 
     components_: Array = fitted()
     loss_: float = fitted()

@@ -130,9 +130,7 @@ def fill_missing(X: Array, rebuilt: Array) -> Array:
 class CodeCosts:
     """Costs of codes of rows: weight, Σ w(½‖x − zD‖² + α‖z‖₁), Σ w‖x‖², Σ w‖z‖₀. CodeCosts() is the empty sum."""
 
-    layout: ClassVar[dict[str, str]] = dict.fromkeys(
-        ("weight", "loss", "squares", "nonzeros"), ">=0"
-    )
+    layout: ClassVar = {"weight loss squares nonzeros": ">=0"}
 
     weight: float = 0.0
     loss: float = 0.0
@@ -176,8 +174,12 @@ class AtomSums:
     """
 
     layout: ClassVar[dict[str, str | type]] = {
-        "A": "k k", "B": "k d", "costs": CodeCosts, "worst": "d", "misfit": ">=0",
-    }  # fmt: skip
+        "A": "k k",
+        "B": "k d",
+        "costs": CodeCosts,
+        "worst": "d",
+        "misfit": ">=0",
+    }
 
     A: Array  # (k, k)
     B: Array  # (k, d)

@@ -37,9 +37,12 @@ class OnlineAtomsState:
 
     version = 2
     layout: ClassVar[dict[str, Any]] = {
-        "D": "k d", "past": AtomSums, "batch": AtomSums, "number": "int >=0", "seed": "int >=0",
-        "running": ">=0", "counted": ">=0", "last": "any", "before": "any", "per_pass": "int >=0",
-    }  # fmt: skip
+        "D": "k d",
+        "past batch": AtomSums,
+        "number seed per_pass": "int >=0",
+        "running counted": ">=0",
+        "last before": "any",
+    }
 
     D: Array
     past: AtomSums  # of all batches before this one, faded

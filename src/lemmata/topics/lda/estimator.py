@@ -114,11 +114,8 @@ class LDA(TopicModel):
     claims = LDA_CLAIMS
     stored: ClassVar[dict[str, Any]] = {
         "components_": "k d >0",
-        "doc_topic_?": "n k >=0 <=1",
-        "doc_topic_prior_": "k >0",
+        "doc_topic_? doc_topic_prior_ lower_bound_? chain_log_likelihoods_?": "audited",
         "topic_word_prior_": " | k d >0",
-        "lower_bound_?": "",
-        "chain_log_likelihoods_?": "c p",
         "batches_?": OnlineState,
     }
 

@@ -42,9 +42,11 @@ class GibbsState:
     """The topic of every token, their counts and averages, α, and where the stream of random numbers is."""
 
     layout: ClassVar[dict[str, str]] = {
-        "topics": "t int >=0", "documents": "n k >=0", "words": "d k >=0", "alpha": "k >=0",
-        "mean_documents": "n k >=0", "mean_words": "d k >=0",
-    }  # fmt: skip
+        "topics": "t int >=0",
+        "documents mean_documents": "n k >=0",
+        "words mean_words": "d k >=0",
+        "alpha": "k >=0",
+    }
 
     topics: Array  # (tokens,), in the order of Tokens
     documents: Array  # n_dj, (n, k)

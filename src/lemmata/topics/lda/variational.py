@@ -40,9 +40,7 @@ CHANGE = 1e-3  # of γ, on average, below which a document needs no further roun
 class VariationalState:
     """γ, λ, α, and what the E-step at them says. φ_j = λ_j / Σ_w λ_jw."""
 
-    layout: ClassVar[dict[str, str]] = {
-        "gamma": "n k >=0", "lam": "d k >=0", "words": "d k >=0", "alpha": "k >=0",
-    }  # fmt: skip
+    layout: ClassVar = {"gamma": "n k >=0", "lam words": "d k >=0", "alpha": "k >=0"}
 
     gamma: Array  # (n, k)
     lam: Array  # β_jw + Σ_d N_dw q_dwj of the step before, (m, k), so that a word's topics are adjacent

@@ -120,9 +120,7 @@ class DivergenceState:
     """Both factors, what the shares of components at them add up to, and the objective of this pair."""
 
     version = 1
-    layout: ClassVar[dict[str, str]] = {
-        "W": "n k >=0", "V": "d k >=0", "rows": "n k >=0", "columns": "d k >=0",
-    }  # fmt: skip
+    layout: ClassVar = {"W rows": "n k >=0", "V columns": "d k >=0"}
 
     W: Array  # (n, k)
     V: Array  # (m, k): Hᵀ

@@ -116,9 +116,7 @@ class NMF(PartialFitting, TopicModel, ModelOfParts):
     claims = NMF_CLAIMS
     work = staticmethod(cost_of_nmf)
     stored: ClassVar[dict[str, Any]] = {
-        "components_": "k d >=0",
-        "doc_topic_?": "n k >=0",
-        "reconstruction_err_": ">=0",
+        "components_ doc_topic_? reconstruction_err_": "audited",
         "n_components_": "int >=1",
         "sums_": BatchSums,
     }

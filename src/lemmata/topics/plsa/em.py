@@ -30,9 +30,7 @@ Array = np.ndarray
 class PLSAState:
     """θ, φ, and what the E-step at them says."""
 
-    layout: ClassVar[dict[str, str]] = {
-        "theta": "n k >=0", "phi": "d k >=0", "documents": "n k >=0", "words": "d k >=0",
-    }  # fmt: skip
+    layout: ClassVar = {"theta documents": "n k >=0", "phi words": "d k >=0"}
 
     theta: Array  # (n, k)
     phi: Array  # (m, k): φᵀ, so that a word's topics are adjacent

@@ -59,7 +59,7 @@ class PLSA(TopicModel):
     time_limit: Any = common.time_limit()
 
     claims = LATENT_SEMANTICS_CLAIMS
-    stored: ClassVar[dict[str, Any]] = {**TopicModel.stored, "topic_tokens_?": "k >=0"}
+    stored: ClassVar = {"components_ doc_topic_? log_likelihood_ topic_tokens_?": "audited"}
 
     def _algorithm(self, data: Blocks) -> PLSAAlgorithm:
         n, m = data.shape

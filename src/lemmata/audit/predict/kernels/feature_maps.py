@@ -135,7 +135,7 @@ def _wrong_landmarks(fit: Fit) -> Iterator[str]:
 
 NYSTROEM_CLAIMS = (
     attributes_sound(
-        {"component_indices_": "q | >= 0, whole", "normalization_": "q q", "gamma_?": ""},
+        {"component_indices_": "q >=0 int", "normalization_": "q q", "gamma_?": ""},
         _wrong_landmarks,
     ),
     statements_true(
@@ -201,7 +201,7 @@ def _gamma_alone(fit: Fit) -> Mapping[str, float]:
 
 
 RANDOM_FEATURE_CLAIMS = (
-    attributes_sound({"random_weights_": "d D", "random_offset_": "D", "gamma_": "| >= 0"}),
+    attributes_sound({"random_weights_": "d D", "random_offset_": "D", "gamma_": ">=0"}),
     statements_true(_gamma_alone),
     near_kernel,
     right_frequencies,

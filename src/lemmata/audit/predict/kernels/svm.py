@@ -218,11 +218,11 @@ def _disagreements(fit: Fit) -> Iterator[str]:
 
 SOUND = attributes_sound(
     {
-        "support_": "s | whole",
+        "support_": "s int",
         "intercept_": "p",
-        "n_support_": "k | >= 0, whole",
+        "n_support_": "k >=0 int",
         "gamma_?": "",
-        "class_weight_?": "w | >= 0",
+        "class_weight_?": "w >=0",
     },
     _disagreements,
 )

@@ -106,10 +106,10 @@ LASSO_CV_CLAIMS = (
     chosen.alpha_inside,
 )
 PATH = {
-    "alphas_": "k | >= 0, falling",
+    "alphas_": "k >=0 falling",
     "coefs_": "d k",
     "intercepts_": "k",
-    "dual_gaps_?": "k | >= 0",
+    "dual_gaps_?": "k >=0",
 }
 LASSO_PATH_CLAIMS = (
     attributes_sound(PATH),

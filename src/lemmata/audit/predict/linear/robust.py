@@ -251,7 +251,7 @@ def _statements(fit: k.Fit) -> dict[str, float]:
 
 
 ROBUST_CLAIMS = (
-    attributes_sound({"scale_": "| >= 0", "weights_?": "n | >= 0, <= 1"}, _problems),
+    attributes_sound({"scale_": ">=0", "weights_?": "n >=0 <=1"}, _problems),
     statements_true(_statements, needs=(problem,)),
     near_optimum,
     first_order_point,

@@ -63,7 +63,7 @@ def _entries(X: Any) -> Array:
     return X.data if hasattr(X, "toarray") else np.asarray(X)
 
 
-SOUND = attributes_sound({"n_samples_fit_": "| > 0, whole"}, disagreements)
+SOUND = attributes_sound({"n_samples_fit_": ">0 int"}, disagreements)
 
 
 def _statements(fit: Fit) -> Mapping[str, float]:

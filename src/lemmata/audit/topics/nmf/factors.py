@@ -33,7 +33,7 @@ NO_W = "the model keeps no W, and none was searched for"
 SOLVED = "W was solved for: the model keeps none"
 
 SOUND = attributes_sound(
-    {"components_": "k d | >= 0", "doc_topic_?": "n k | >= 0", "reconstruction_err_?": "| >= 0"}
+    {"components_": "k d >=0", "doc_topic_?": "n k >=0", "reconstruction_err_?": ">=0"}
 )
 
 
