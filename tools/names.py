@@ -14,6 +14,8 @@ import ast
 import re
 from collections import defaultdict
 from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import lemmata
@@ -36,13 +38,56 @@ def files(package: str = "") -> list[Path]:
     return sorted((SOURCE / package).rglob("*.py"))
 
 
-def definitions(path: Path) -> Iterator[ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef]:
-    kinds = (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
-    yield from (node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, kinds))
+@dataclass(frozen=True)
+class Definition:
+    """A class, a function or a module, as the counts below need it."""
+
+    name: str  # "" of a module
+    line: int
+    kind: type
+    opening: str  # the first words of its docstring
+    parameters: int = 0
+    is_property: bool = False
 
 
-def place(path: Path, node: ast.AST | None = None) -> str:
-    return f"{path.relative_to(SOURCE)}:{getattr(node, 'lineno', 1)}"
+@cache
+def scan(path: Path) -> tuple[list[Definition], list[str]]:
+    """The definitions in a file, and its uses of `__dict__` and `vars(self)`: each file is parsed once."""
+    found, carried = [], []
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)):
+            found.append(_describe(node))
+        elif (isinstance(node, ast.Attribute) and node.attr == "__dict__") or (
+            isinstance(node, ast.Call) and ast.unparse(node.func) == "vars" and _is_self(node.args)
+        ):
+            carried.append(f"{place(path, node.lineno)} {ast.unparse(node)}")
+    return found, carried
+
+
+def _describe(
+    node: ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef,
+) -> Definition:
+    name, line = getattr(node, "name", ""), getattr(node, "lineno", 1)
+    opening = " ".join((ast.get_docstring(node) or "").split()[:9])
+    if isinstance(node, (ast.Module, ast.ClassDef)):
+        return Definition(name, line, type(node), opening)
+    count = len([*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs])
+    decorators = map(ast.unparse, node.decorator_list)
+    is_property = any("property" in one for one in decorators)
+    return Definition(name, line, ast.FunctionDef, opening, count, is_property)
+
+
+def _is_self(arguments: list[ast.expr]) -> bool:
+    return [ast.unparse(one) for one in arguments] == ["self"]
+
+
+def functions(package: str) -> Iterator[tuple[Path, Definition]]:
+    for path in files(package):
+        yield from ((path, one) for one in scan(path)[0] if one.kind is ast.FunctionDef)
+
+
+def place(path: Path, line: int) -> str:
+    return f"{path.relative_to(SOURCE)}:{line}"
 
 
 def is_participle(name: str) -> bool:
@@ -55,9 +100,9 @@ def repeated_classes(package: str = "") -> list[str]:
     """Names that several files give to a class, with their places."""
     found: defaultdict[str, list[str]] = defaultdict(list)
     for path in files():
-        for node in definitions(path):
-            if isinstance(node, ast.ClassDef):
-                found[node.name].append(place(path, node))
+        for one in scan(path)[0]:
+            if one.kind is ast.ClassDef:
+                found[one.name].append(place(path, one.line))
     several = {name: at for name, at in found.items() if len({one.split(":")[0] for one in at}) > 1}
     return [
         f"{name}: {', '.join(at)}"
@@ -69,24 +114,20 @@ def repeated_classes(package: str = "") -> list[str]:
 def participles(package: str = "") -> list[str]:
     """Functions named by a bare participle, but for properties."""
     return [
-        f"{place(path, node)} {node.name}"
-        for path in files(package)
-        for node in definitions(path)
-        if not isinstance(node, ast.ClassDef) and is_participle(node.name)
-        if not any("property" in ast.unparse(one) for one in node.decorator_list)
+        f"{place(path, one.line)} {one.name}"
+        for path, one in functions(package)
+        if is_participle(one.name) and not one.is_property
     ]
 
 
 def clumsy_docstrings(package: str = "") -> list[str]:
     """Docstrings that begin with a noun clause instead of a verb or a noun."""
-    found = []
-    for path in files(package):
-        module = ast.parse(path.read_text())
-        for node in (module, *definitions(path)):
-            words = (ast.get_docstring(node) or "").split()
-            if words and words[0].strip(",.:") in OPENINGS:
-                found.append(f"{place(path, node)} {' '.join(words[:9])}")
-    return found
+    return [
+        f"{place(path, one.line)} {one.opening}"
+        for path in files(package)
+        for one in scan(path)[0]
+        if one.opening and one.opening.split()[0].strip(",.:") in OPENINGS
+    ]
 
 
 def crowded_folders(package: str = "") -> list[str]:
@@ -108,24 +149,16 @@ def long_files(package: str = "") -> list[str]:
 def wide_functions(package: str = "") -> list[str]:
     """Functions with too many parameters, but for constructors, kernels and commands."""
     return [
-        f"{place(path, node)} {node.name} {n}"
-        for path in files(package)
+        f"{place(path, one.line)} {one.name} {one.parameters}"
+        for path, one in functions(package)
         if "_kernels" not in path.name and "_twins" not in path.name and "cli" not in path.parts
-        for node in definitions(path)
-        if not isinstance(node, ast.ClassDef) and node.name != "__init__"
-        if (n := len([*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs])) > PARAMETERS
+        if one.name != "__init__" and one.parameters > PARAMETERS
     ]
 
 
 def carried_attributes(package: str = "") -> list[str]:
     """Uses of `__dict__` and `vars(self)`, which carry an argument from one method to the next."""
-    return [
-        f"{place(path, node)} {ast.unparse(node)}"
-        for path in files(package)
-        for node in ast.walk(ast.parse(path.read_text()))
-        if (isinstance(node, ast.Attribute) and node.attr == "__dict__")
-        or (isinstance(node, ast.Call) and ast.unparse(node) == "vars(self)")
-    ]
+    return [use for path in files(package) for use in scan(path)[1]]
 
 
 def deep_models(most: int = 3) -> list[str]:
