@@ -55,6 +55,16 @@ def test_the_residual_is_the_gap(diabetes):
         assert dual <= best * (1 + 1e-12)
 
 
+def test_rows_of_weight_zero_are_no_reason_to_say_nothing(diabetes):
+    X, y = diabetes
+    s = (np.arange(len(y)) % 5 > 0).astype(float)
+    model = lemmata.KernelRidge(kernel="rbf", gamma=0.1, alpha=0.3).fit(X, y, sample_weight=s)
+    assert lemmata.certify(model, X, y, sample_weight=s)["near_optimum"].verdict == "holds"
+    model.dual_coef_[0] = 1.0
+    found = lemmata.certify(model, X, y, sample_weight=s)["near_optimum"]
+    assert "rows of weight 0 have coefficients" in str(found)
+
+
 @pytest.mark.parametrize("cls", [KernelRidge, lemmata.KernelRidge])
 @pytest.mark.parametrize("kernel", ["linear", "rbf", "poly", "laplacian", "cosine"])
 def test_healthy_fits_keep_every_promise(cls, kernel, diabetes):

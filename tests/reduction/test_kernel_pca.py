@@ -214,6 +214,14 @@ def test_a_weight_counts_a_row_that_many_times(kernel, seed):
     assert "principal_axes" in weighted.certify(X).failed
 
 
+def test_what_is_stated_of_preimages_is_true_of_weighted_rows():
+    X = blobs(40)
+    weights = np.arange(40) % 4 + 1.0
+    model = KernelPCA(2, kernel="rbf", fit_inverse_transform=True, alpha=0.1)
+    model.fit(X, sample_weight=weights)
+    assert model.certify(X, sample_weight=weights)["statements_true"].verdict == "holds"
+
+
 def test_equal_weights_change_the_eigenvalues_alone():
     X = blobs()
     plain, tripled = (

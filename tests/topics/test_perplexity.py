@@ -158,6 +158,8 @@ def test_one_topic_per_document_is_summed_up():
     )
     found = perplexity(mixture, N)
     np.testing.assert_allclose(found.log_likelihoods, expected, rtol=1e-9)
+    rest = N.sum(axis=1) - prefix_lengths(Documents.of(N), 0.5)
+    assert perplexity(mixture, N, method="completion").n_tokens == rest.sum()
     with pytest.raises(TypeError, match="no model of words"):
         perplexity(Mixture(2, family="poisson", random_state=0).fit(N), N)
 
