@@ -43,13 +43,7 @@ from lemmata.core.loop import (
     run,
     warn_user,
 )  # fmt: skip
-from lemmata.core.parameters import (
-    Parameter,
-    are_accepted,
-    declare,
-    fitted,
-    refuse_truth_values,
-)
+from lemmata.core.parameters import Parameter, are_accepted, declare, fitted, refuse_truth_values
 from lemmata.core.runs.checkpoint import Checkpoint
 from lemmata.core.runs.progress import Checking, Progress
 from lemmata.core.runs.trace import Trace
@@ -130,11 +124,8 @@ class Model(BaseEstimator):
 
     def _title(self, data: Blocks | None) -> str:
         """The first line of the certificate."""
-        return (
-            f"{type(self).__name__}  {data.shape[0]:,} × {data.shape[1]:,}"
-            if data
-            else type(self).__name__
-        )
+        name = type(self).__name__
+        return f"{name}  {data.shape[0]:,} × {data.shape[1]:,}" if data else name
 
     # --- fitting ---
 
