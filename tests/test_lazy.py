@@ -21,8 +21,8 @@ def test_what_a_dependency_itself_lacks_is_not_hidden(tmp_path, monkeypatch):
     assert caught.value.name == "there_is_no_such_module"
 
 
-def test_an_unknown_name_is_answered_with_the_known_ones():
+def test_an_unknown_name_is_answered_with_the_one_that_was_meant():
     find, names, _ = lazily("lemmata.nets", {"convnets": "ConvNet"})
     assert names() == ["ConvNet"]
-    with pytest.raises(AttributeError, match="it has ConvNet"):
+    with pytest.raises(AttributeError, match="did you mean 'ConvNet'"):
         find("ConfNet")

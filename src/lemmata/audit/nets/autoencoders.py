@@ -17,9 +17,8 @@ from typing import Any
 
 import numpy as np
 
-from lemmata.audit.kernel import claims
+from lemmata.audit.kernel import claims as k
 from lemmata.audit.kernel.attributes import attributes_sound, discrepancy, statements_true
-from lemmata.audit.kernel.claims import CannotTell, Evidence, Fit, at_most, claim, fact, rounding
 from lemmata.audit.kernel.held_out import beats, mean_gain
 from lemmata.audit.nets.stated import cost_of_rows, float_type, unsound_network
 from lemmata.audit.trust.seen_rows import SEEN, Memory, judge_seen
@@ -44,12 +43,12 @@ class ReconstructionErrors:
     width: int  # m, of the codes
 
 
-@fact(cost=claims.free)
-def in_float64(fit: Fit) -> Any:
+@k.fact(cost=k.free)
+def in_float64(fit: k.Fit) -> Any:
     return copy.deepcopy(fit.module_).double().cpu().eval()
 
 
-def codes_and_errors(fit: Fit, rows: Array, unit: float) -> tuple[Array, Array]:
+def codes_and_errors(fit: k.Fit, rows: Array, unit: float) -> tuple[Array, Array]:
     """Codes (n, m) and squared errors (n,) of scaled rows, by a float64 copy of the network."""
     import torch
 
@@ -65,8 +64,8 @@ def codes_and_errors(fit: Fit, rows: Array, unit: float) -> tuple[Array, Array]:
     return np.concatenate(codes), np.concatenate(errors)
 
 
-@fact(cost=cost_of_rows)
-def reconstruction_errors(fit: Fit) -> ReconstructionErrors:
+@k.fact(cost=cost_of_rows)
+def reconstruction_errors(fit: k.Fit) -> ReconstructionErrors:
     data, d = fit.data, fit.data.shape[1]
     largest = max(float(np.abs(rows).max(initial=0.0)) for rows, _ in data)
     unit = math.ldexp(1.0, math.frexp(largest)[1]) if 0 < largest < math.inf else 1.0
@@ -92,13 +91,13 @@ def _shares(data: Blocks) -> Iterator[tuple[Array, Array]]:
 # --- PCA --------------------------------------------------------------------------------------------------------------
 
 
-def _cost_of_principal(fit: Fit) -> float:
+def _cost_of_principal(fit: k.Fit) -> float:
     small = float(min(fit.data.shape))
     return fit.data.size * small + small**3
 
 
-@fact(cost=_cost_of_principal, needs=(reconstruction_errors,))
-def principal(fit: Fit) -> tuple[Array, Array]:
+@k.fact(cost=_cost_of_principal, needs=(reconstruction_errors,))
+def principal(fit: k.Fit) -> tuple[Array, Array]:
     """Return eigenvalues (descending) and eigenvectors (d, ·) of the covariance of the scaled rows.
 
     From the smaller of XᵀX (d × d) and XXᵀ (n × n), which share all eigenvalues but zeros.
@@ -113,7 +112,7 @@ def principal(fit: Fit) -> tuple[Array, Array]:
         values, left = np.linalg.eigh(Y @ Y.T)
         # u = Yᵀv/√λ; directions of no variance stay 0: nothing is projected onto them
         roots = np.sqrt(np.maximum(values, 0.0))
-        kept = roots > rounding(np.float64, max(n, d)) * roots.max(initial=0.0)
+        kept = roots > k.rounding(np.float64, max(n, d)) * roots.max(initial=0.0)
         vectors = np.where(kept, Y.T @ left / np.where(kept, roots, 1.0), 0.0)
     return np.maximum(values[::-1], 0.0), vectors[:, ::-1]
 
@@ -121,7 +120,7 @@ def principal(fit: Fit) -> tuple[Array, Array]:
 # --- claims -----------------------------------------------------------------------------------------------------------
 
 
-def _unsound(fit: Fit) -> Iterator[str]:
+def _unsound(fit: k.Fit) -> Iterator[str]:
     yield from unsound_network(fit)
     if not (hasattr(fit.module_, "encode") and hasattr(fit.module_, "decode")):
         yield "module_ has no encode and decode"
@@ -134,72 +133,72 @@ def _unsound(fit: Fit) -> Iterator[str]:
         yield f"the code has shape {tuple(code.shape[1:])}, n_components_ is {fit.n_components_}"
 
 
-def _statements(fit: Fit) -> Mapping[str, float]:
+def _statements(fit: k.Fit) -> Mapping[str, float]:
     """loss_ : ½ E‖x − x̂‖²; x̂ in the float type of the network is off by some eps‖x‖."""
     known = reconstruction_errors(fit)
-    off = rounding(float_type(fit), 64) * math.sqrt(known.square)
+    off = k.rounding(float_type(fit), 64) * math.sqrt(known.square)
     allowed = 2 * math.sqrt(known.loss) * off + off**2
     stated = 2 * float(fit.loss_) / known.unit / known.unit
     return {"loss_": discrepancy(stated, known.loss, allowed, 1.0)}
 
 
-def pca_error(fit: Fit) -> float:
+def pca_error(fit: k.Fit) -> float:
     """Σ_{j>m} λ_j. CannotTell where it is no number to compare with."""
     known, (n, d) = reconstruction_errors(fit), fit.data.shape
     if min(n, d) > DENSE:
         why = f"{n:,} × {d:,}: PCA's error is computed for up to {DENSE:,} rows or features"
-        raise CannotTell(why)
-    if known.total <= rounding(np.float64, n) * known.square:
-        raise CannotTell("the data does not vary")
+        raise k.CannotTell(why)
+    if known.total <= k.rounding(np.float64, n) * known.square:
+        raise k.CannotTell("the data does not vary")
     tail = float(principal(fit)[0][known.width :].sum())
-    if tail <= rounding(np.float64, max(n, d)) * known.total:
-        raise CannotTell("PCA with as many components loses nothing: there is nothing left to win")
+    if tail <= k.rounding(np.float64, max(n, d)) * known.total:
+        raise k.CannotTell(
+            "PCA with as many components loses nothing: there is nothing left to win"
+        )
     return tail
 
 
-@claim(
+@k.proved(
     "on these rows it errs no more than PCA with as many components",
-    kind=claims.PROVED,
-    source="CIL24 1.5, CIL Thm 1.4.4",
+    "CIL24 1.5, CIL Thm 1.4.4",
     needs=(principal,),
 )
-def beats_pca(fit: Fit) -> Evidence:
+def beats_pca(fit: k.Fit) -> k.Evidence:
     """E‖x − x̂‖² over Σ_{j>m} λ_j, the least of every linear autoencoder with a code of m numbers."""
     tail, known = pca_error(fit), reconstruction_errors(fit)
     advice = "train longer (max_iter), or widen layers; if it stays, the data is flat: use PCA, it costs less"
     lost = f"{100 * known.loss / known.total:.3g} % of the variance lost"
     note = f"{lost}, by PCA {100 * tail / known.total:.3g} %, m = {known.width}"
-    return at_most(known.loss / tail, 1.0, advice, unit="error / PCA's", note=note)
+    return k.at_most(known.loss / tail, 1.0, advice, unit="error / PCA's", note=note)
 
 
-def _cost_of_test(fit: Fit) -> float:
+def _cost_of_test(fit: k.Fit) -> float:
     test = fit.get("X_test")
     return 0.0 if test is None else cost_of_rows(fit, test.shape[0])
 
 
-@claim(
+@k.statistical(
     "on new rows it errs less than PCA: the mean of (PCA's − its)/(PCA's + its) is above 0",
-    kind=claims.STATISTICAL,
+    "CIL24 1.5; Waudby-Smith & Ramdas 2024",
     confidence=1 - RISK,
-    source="CIL24 1.5; Waudby-Smith & Ramdas 2024",
     needs=(principal,),
     cost=_cost_of_test,
 )
-def beats_pca_on_new_rows(fit: Fit) -> Evidence:
+def beats_pca_on_new_rows(fit: k.Fit) -> k.Evidence:
     """PCA of the training rows, by LAPACK; both ends of the interval at half the risk."""
     test = fit.get("X_test")
     if test is None:
-        raise CannotTell("no rows were held out: pass certify(X, X_test=…)")
+        raise k.CannotTell("no rows were held out: pass certify(X, X_test=…)")
     pca_error(fit)
     known = reconstruction_errors(fit)
     train, rows = (np.concatenate([part for part, _ in _shares(one)]) for one in (fit.data, test))
-    if judge_seen(Memory(train, rows, "the training rows", True)).verdict == claims.FAILS:
-        raise CannotTell(SEEN)
+    if judge_seen(Memory(train, rows, "the training rows", True)).verdict == k.FAILS:
+        raise k.CannotTell(SEEN)
     _, own = codes_and_errors(fit, rows, known.unit)
     Y, U = rows / known.unit - known.mean, principal(fit)[1][:, : known.width]
     theirs = np.square(Y - (Y @ U) @ U.T).sum(axis=1)
     both = own + theirs
-    noise = rounding(np.float64, Y.shape[1]) * np.square(rows / known.unit).sum(axis=1)
+    noise = k.rounding(np.float64, Y.shape[1]) * np.square(rows / known.unit).sum(axis=1)
     draws = np.where(both > noise, (theirs - own) / np.where(both > 0, both, 1.0), 0.0)
     gain = mean_gain(draws, RISK / 2)
     mine, pca = (f"{100 * errors.mean() / known.total:.3g} %" for errors in (own, theirs))

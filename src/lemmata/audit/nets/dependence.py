@@ -21,8 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from lemmata.audit.kernel import claims
-from lemmata.audit.kernel.claims import CannotTell, Evidence, Fit, at_most, claim, unknown
+from lemmata.audit.kernel import claims as k
 from lemmata.audit.nets.modules import Copy, Examples, copy_of, difference, examples_of, forwards
 
 SAME = 1e-10  # of the largest output: what rounding in float64 may change
@@ -79,7 +78,7 @@ def other_content(tensor: Any, seed: int) -> Any:
     tokens = torch.unique(tensor)
     if len(tokens) < 2:
         why = f"every token is {int(tokens[0])}: pass rows with at least two different ones"
-        raise CannotTell(why)
+        raise k.CannotTell(why)
     places = torch.searchsorted(tokens, tensor)
     step = torch.randint(1, len(tokens), tensor.shape, generator=generator)
     return tokens[(places + step) % len(tokens)]
@@ -107,11 +106,11 @@ def difference_from(a: Any, b: Any, whole: Any) -> float:
     return found * float(a[a.isfinite()].abs().max() / finite)
 
 
-def judge_change(change: float, note: str, advice: str) -> Evidence:
+def judge_change(change: float, note: str, advice: str) -> k.Evidence:
     """A change that shows is a counterexample; changes that do not show prove nothing."""
     if change > SAME:
-        return at_most(change, SAME, advice, "change", note, kind=claims.PROVED)
-    return at_most(change, SAME, unit="change", note=note)
+        return k.at_most(change, SAME, advice, "change", note, kind=k.PROVED)
+    return k.at_most(change, SAME, unit="change", note=note)
 
 
 # --- causality --------------------------------------------------------------------------------------------------------
@@ -135,9 +134,9 @@ def look_for_leaks(own: Copy, examples: Examples, key: Any, axis: int, training:
     if base.dim() <= axis or base.shape[axis] != T:
         shape = tuple(base.shape)
         why = f"the output has shape {shape}: no axis {axis} of the {T} positions to compare"
-        raise CannotTell(why)
+        raise k.CannotTell(why)
     if not bool(base.isfinite().any()):
-        raise CannotTell("the outputs are not finite")
+        raise k.CannotTell("the outputs are not finite")
     others = [other_content(tensor, seed) for seed in range(CHANGES)]
     for cut in range(1, T):
         for change, other in enumerate(others):
@@ -156,23 +155,22 @@ def look_for_leaks(own: Copy, examples: Examples, key: Any, axis: int, training:
                 found.reaches = difference_from(base[after], output[after], base) > SAME
     if difference(base, own.output(examples, training)) > SAME:
         why = "the module changes while it is called: the same input has other outputs now"
-        raise CannotTell(why)
+        raise k.CannotTell(why)
     return found
 
 
-def _calls(fit: Fit) -> float:
+def _calls(fit: k.Fit) -> float:
     rows = examples_of(fit, ROWS)
     key, axis = fit.properties["causal"].find(rows, 1)
     return 3.0 * CHANGES * rows[key].shape[axis]
 
 
-@claim(
+@k.rule_of_thumb(
     "no output depends on a later position: what follows can change, and earlier outputs stay, to 1e-10",
-    kind=claims.RULE_OF_THUMB,
-    source="ML Transformers",
+    "ML Transformers",
     cost=forwards(_calls, ROWS),
 )
-def causal(fit: Fit) -> Evidence:
+def causal(fit: k.Fit) -> k.Evidence:
     """All cuts, in evaluation and training mode with the same noise; and again with zero weights moved, which hide leaks."""
     own, examples = copy_of(fit), examples_of(fit, ROWS)
     key, axis = fit.properties["causal"].find(examples, 1)
@@ -184,13 +182,15 @@ def causal(fit: Fit) -> Evidence:
             found.append(hidden := look_for_leaks(own, examples, key, axis, False))
             if hidden.change > SAME:
                 why = f"no leak at these weights, but one as soon as the zeros of {moved} are"
-                return unknown(f"{why} learnt: {hidden.where}")
+                return k.unknown(f"{why} learnt: {hidden.where}")
     finally:
         own.reset()
     worst = max(found, key=lambda one: one.change)
     note = f"{sum(one.tried for one in found)} changes tried, all {examples[key].shape[axis]} positions"
     if worst.change <= SAME and not any(one.reaches for one in found):
-        return unknown(f"no output depends on another position, so nothing could leak yet; {note}")
+        return k.unknown(
+            f"no output depends on another position, so nothing could leak yet; {note}"
+        )
     advice = f"{worst.where}: correct the mask, or what mixes positions there"
     return judge_change(worst.change, note, advice)
 
@@ -223,26 +223,25 @@ def padded_positions(asked: PropertyRequest, examples: Examples) -> Any:
     return None
 
 
-def rows_with_padding(fit: Fit, asked: PropertyRequest) -> tuple[Examples, Any]:
+def rows_with_padding(fit: k.Fit, asked: PropertyRequest) -> tuple[Examples, Any]:
     """Up to eight rows that have both padded and real positions, and where they are padded."""
     padded = padded_positions(asked, fit.data) if isinstance(fit.data, Examples) else None
     if padded is not None:
         mixed = (padded.any(dim=1) & (~padded).any(dim=1)).nonzero().ravel()[:8]
         if len(mixed):
             return fit.data.rows(mixed), padded[mixed]
-    raise CannotTell(
+    raise k.CannotTell(
         "no mask of shape (rows, positions) with padded and real positions among the arguments: "
         "pass X={'x': …, 'padding': …}, or properties={'padding': 'name of the mask'}"
     )
 
 
-@claim(
+@k.rule_of_thumb(
     "what stands at padded positions does not reach the other outputs, to 1e-10",
-    kind=claims.RULE_OF_THUMB,
-    source="ML Transformers",
+    "ML Transformers",
     cost=forwards(8, 8),
 )
-def padding_ignored(fit: Fit) -> Evidence:
+def padding_ignored(fit: k.Fit) -> k.Evidence:
     """Outputs with a position are compared at real ones; others as a whole."""
     own, asked = copy_of(fit), fit.properties["padding"]
     examples, padded = rows_with_padding(fit, asked)
@@ -263,7 +262,7 @@ def padding_ignored(fit: Fit) -> Evidence:
                 else:
                     matters = matters or moved > SAME
     if worst <= SAME and not matters:
-        return unknown("the outputs do not depend on the other positions either")
+        return k.unknown("the outputs do not depend on the other positions either")
     where = f"{int(padded.sum())} padded positions of {examples.shape[0]} rows"
     advice = "padding reaches the outputs: pass the mask to every layer that mixes positions, and to the pooling"
     return judge_change(worst, f"{tried} changes tried at {where}", advice)
@@ -282,13 +281,12 @@ def permutations(T: int) -> Iterator[Any]:
         yield torch.from_numpy(rng.permutation(T))
 
 
-@claim(
+@k.rule_of_thumb(
     "the order of positions does not matter: permuted inputs give permuted outputs, to 1e-10",
-    kind=claims.RULE_OF_THUMB,
-    source="ML Attention",
+    "ML Attention",
     cost=forwards(PERMUTATIONS + 2, ROWS),
 )
-def permutation_equivariant(fit: Fit) -> Evidence:
+def permutation_equivariant(fit: k.Fit) -> k.Evidence:
     """In evaluation mode. Outputs without that axis (a pooled one) have to stay as they are."""
     own, examples = copy_of(fit), examples_of(fit, ROWS)
     key, axis = fit.properties["permutation_equivariant"].find(examples, 1)
@@ -296,7 +294,7 @@ def permutation_equivariant(fit: Fit) -> Evidence:
     tensor, base = examples[key], own.output(examples)
     T = tensor.shape[axis]
     if T < 2:
-        return unknown(f"axis {axis} has {T} position")
+        return k.unknown(f"axis {axis} has {T} position")
     moves = base.dim() > axis and base.shape[axis] == T
     worst, depends = 0.0, False
     for order in permutations(T):
@@ -305,7 +303,7 @@ def permutation_equivariant(fit: Fit) -> Evidence:
         worst = max(worst, difference(expected, output))
         depends = depends or not moves or difference(base, expected) > SAME
     if not depends:
-        return unknown("all positions have the same output: there is nothing to permute")
+        return k.unknown("all positions have the same output: there is nothing to permute")
     advice = "positions enter somewhere: leave out position embeddings and masks that depend on the order"
     return judge_change(worst, f"{PERMUTATIONS} permutations tried", advice)
 
@@ -313,13 +311,12 @@ def permutation_equivariant(fit: Fit) -> Evidence:
 # --- shifts -----------------------------------------------------------------------------------------------------------
 
 
-@claim(
+@k.rule_of_thumb(
     "shifted inputs give shifted outputs, away from the borders, to 1e-10",
-    kind=claims.RULE_OF_THUMB,
-    source="CIL 4.4.1",
+    "CIL 4.4.1",
     cost=forwards(2 * WIDE + 4, ROWS),
 )
-def shift_equivariant(fit: Fit) -> Evidence:
+def shift_equivariant(fit: k.Fit) -> k.Evidence:
     """In evaluation mode, along every axis after the channels. With stride r, shifts are multiples of r."""
     own, examples, asked = copy_of(fit), examples_of(fit, ROWS), fit.properties["shift_equivariant"]
     key, axis = asked.find(examples, -1)
@@ -327,7 +324,7 @@ def shift_equivariant(fit: Fit) -> Evidence:
     tensor, base = examples[key], own.output(examples)
     if not tensor.is_floating_point() or base.dim() != tensor.dim():
         shapes = f"shape {tuple(base.shape)} for an input of {tuple(tensor.shape)}"
-        return unknown(f"the output has {shapes}: no axis to shift along")
+        return k.unknown(f"the output has {shapes}: no axis to shift along")
     axes = [axis] if asked.axis is not None else list(range(2, tensor.dim()))
     worst, tried, compared = 0.0, 0, 0
     for along in axes:
@@ -344,9 +341,9 @@ def shift_equivariant(fit: Fit) -> Evidence:
             worst = max(worst, difference_from(expected, moved[where], base))
             tried, compared = tried + 1, compared + expected.numel()
     if not tried:
-        return unknown("every output sees a border: pass larger inputs")
+        return k.unknown("every output sees a border: pass larger inputs")
     if worst <= SAME and difference(base, base.roll(1, axes[0])) <= SAME:
-        return unknown("the outputs are the same everywhere: there is nothing to shift")
+        return k.unknown("the outputs are the same everywhere: there is nothing to shift")
     advice = "something depends on the place: positions, dense layers over places, or a stride that the sizes do not fit"
     return judge_change(worst, f"{tried} shifts tried, {compared:,} outputs compared", advice)
 

@@ -25,7 +25,7 @@ from typing import Any
 
 import numpy as np
 
-from lemmata.audit.kernel.claims import PROVED, STATISTICAL, Evidence, Fit, at_most, claim, unknown
+from lemmata.audit.kernel import claims as k
 from lemmata.audit.nets import modules
 from lemmata.audit.nets.modules import Copy, Examples, floats_in, forwards, in_double, tensors_in
 
@@ -94,7 +94,7 @@ def loss_by_name(name: str) -> Callable[[Any, Any], Any]:
     return lambda output, y: compare(output, y.to(output.dtype).reshape(output.shape))
 
 
-def objective_of(fit: Fit, own: Copy, examples: Examples, training: bool) -> Callable[[Any], Any]:
+def objective_of(fit: k.Fit, own: Copy, examples: Examples, training: bool) -> Callable[[Any], Any]:
     """The function of the outputs whose gradients are checked: a loss, or a random weighting of all outputs."""
     import torch
 
@@ -123,7 +123,7 @@ def objective_of(fit: Fit, own: Copy, examples: Examples, training: bool) -> Cal
 class Function:
     """The objective of a module's outputs, as a function of one tensor: everything else, noise included, is fixed."""
 
-    def __init__(self, fit: Fit, own: Copy, examples: Examples, training: bool):
+    def __init__(self, fit: k.Fit, own: Copy, examples: Examples, training: bool):
         self.own, self.training = own, training
         self.objective = objective_of(fit, own, examples, training)
         self.examples = examples.map(lambda x: x.double() if x.is_floating_point() else x)
@@ -133,7 +133,7 @@ class Function:
         self.size = _typical_size(self.tensors)
 
     @classmethod
-    def in_training(cls, fit: Fit, rows: int) -> Function:
+    def in_training(cls, fit: k.Fit, rows: int) -> Function:
         """The function of some rows, in training mode where the module runs in it. CannotTell if it is not repeatable."""
         own, examples = modules.copy_of(fit), modules.examples_of(fit, rows)
         training = own.runs_in_training(examples)
@@ -269,19 +269,18 @@ def compare_slopes(function: Function, found: SlopeChecks, names: list[str]) -> 
     return missing
 
 
-def _calls(fit: Fit) -> float:
+def _calls(fit: k.Fit) -> float:
     tensors = 1 + sum(parameter.requires_grad for parameter in fit.module_.parameters())
     return tensors * DIRECTIONS * 9.0
 
 
-@claim(
+@k.statistical(
     "gradients are derivatives: in every tensor, slopes in random directions agree with differences to 1e-6",
-    kind=STATISTICAL,
+    "CIL 4.2",
     confidence=0.999,
-    source="CIL 4.2",
     cost=forwards(_calls, ROWS),
 )
-def gradients_true(fit: Fit) -> Evidence:
+def gradients_true(fit: k.Fit) -> k.Evidence:
     """In training mode, with one draw of its noise, on up to four rows; of the loss if one was given, else of all outputs."""
     import torch
 
@@ -290,12 +289,12 @@ def gradients_true(fit: Fit) -> Evidence:
         why = (
             "it rounds numbers to fewer digits than float64 on the way: differences show that, too"
         )
-        return unknown(why)
+        return k.unknown(why)
     if not function.tensors:
-        return unknown("the module has nothing that a gradient could be taken of")
+        return k.unknown("the module has nothing that a gradient could be taken of")
     with torch.no_grad():
         if not math.isfinite(float(function.value())):
-            return unknown("the outputs are not finite on these rows")
+            return k.unknown("the outputs are not finite on these rows")
     found = SlopeChecks()
     try:
         found.unchecked = compare_slopes(function, found, list(function.tensors))
@@ -307,16 +306,16 @@ def gradients_true(fit: Fit) -> Evidence:
     return _judge(found)
 
 
-def _judge(found: SlopeChecks) -> Evidence:
+def _judge(found: SlopeChecks) -> k.Evidence:
     note = f"{found.directions} directions in {found.tensors} tensors"
     note += f"; {found.left_out} left out, at kinks or too rough" if found.left_out else ""
     if found.wrong:
         where = f"the gradient of {found.where} is not the derivative"
         advice = f"{where}: correct the backward of what it passes through, or its hooks"
-        return at_most(found.worst, AGREE, advice, unit="mismatch", note=note, kind=PROVED)
+        return k.at_most(found.worst, AGREE, advice, unit="mismatch", note=note, kind=k.PROVED)
     if found.doubtful:
-        return unknown(f"{found.doubtful}: the differences are not sharp enough; {note}")
+        return k.unknown(f"{found.doubtful}: the differences are not sharp enough; {note}")
     if found.unchecked:
         names = ", ".join(found.unchecked[:3]) + (" …" if len(found.unchecked) > 3 else "")
-        return unknown(f"no direction is smooth enough in {names}; {note}")
-    return at_most(found.worst, AGREE, unit="mismatch", note=note)
+        return k.unknown(f"no direction is smooth enough in {names}; {note}")
+    return k.at_most(found.worst, AGREE, unit="mismatch", note=note)

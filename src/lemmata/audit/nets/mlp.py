@@ -18,7 +18,6 @@ from scipy.special import expit, log_softmax, ndtr, xlogy
 
 from lemmata.audit.kernel import claims
 from lemmata.audit.kernel.attributes import attributes_sound, discrepancy, statements_true
-from lemmata.audit.kernel.claims import CannotTell, Evidence, Fit, at_most, claim, fact, rounding
 from lemmata.audit.nets.stated import r_squared
 from lemmata.audit.predict.class_weights import class_factors
 
@@ -57,7 +56,7 @@ def loss_and_error(output: str, scores: Array, y: Array, clip: float = 0.0) -> t
     return (np.clip(losses, -np.log1p(-clip), -np.log(clip)) if clip else losses), error
 
 
-def targets_of(fit: Fit) -> Array:
+def targets_of(fit: claims.Fit) -> Array:
     """(n, m) numbers, (n, m) of ±1, or (n,) places, as the outputs want them."""
     y = np.asarray(fit.y)
     if fit.out_activation_ == "softmax":
@@ -67,7 +66,7 @@ def targets_of(fit: Fit) -> Array:
     return y.astype(np.float64).reshape(len(y), -1)
 
 
-def weights_of(fit: Fit) -> Array:
+def weights_of(fit: claims.Fit) -> Array:
     """sᵢ: the weight of a row times that of its class."""
     y = np.asarray(fit.y)
     weights = np.ones(len(y)) if fit.weights is None else np.asarray(fit.weights, np.float64)
@@ -77,7 +76,7 @@ def weights_of(fit: Fit) -> Array:
     return weights * class_factors(chosen, fit.classes_, y, weights)[y]
 
 
-def training_mask(fit: Fit) -> Array:
+def training_mask(fit: claims.Fit) -> Array:
     """True at the rows of the objective: not those that early stopping held out."""
     mask = np.ones(fit.data.shape[0], bool)
     held_out = fit.get("validation_rows_")
@@ -86,7 +85,7 @@ def training_mask(fit: Fit) -> Array:
     return mask
 
 
-def ridge_of(fit: Fit, mask: Array) -> float:
+def ridge_of(fit: claims.Fit, mask: Array) -> float:
     """Return αB: an epoch of B batches counts the penalty B times."""
     n = int(mask.sum())
     if isinstance(fit.solver, str) and fit.solver in ("lbfgs", "gd"):
@@ -108,12 +107,12 @@ class ForwardPass:
     sizes: list[Array]  # the largest √((Θ²)ᵀh² + b²) of each
 
 
-def parameters_of(fit: Fit) -> list[Array]:
+def parameters_of(fit: claims.Fit) -> list[Array]:
     """Θ₁ … Θ_L, b₁ … b_L."""
     return [np.asarray(part, np.float64) for part in (*fit.coefs_, *fit.intercepts_)]
 
 
-def forward(fit: Fit, theta: list[Array], rows: Any) -> tuple[list[Array], list[Array]]:
+def forward(fit: claims.Fit, theta: list[Array], rows: Any) -> tuple[list[Array], list[Array]]:
     """h₀ … h_{L−1} and z₁ … z_L."""
     L, phi = len(theta) // 2, UNITS[fit.activation]
     h = [np.asarray(rows.todense() if hasattr(rows, "todense") else rows, np.float64)]
@@ -125,20 +124,20 @@ def forward(fit: Fit, theta: list[Array], rows: Any) -> tuple[list[Array], list[
     return h, z
 
 
-def precision_of(fit: Fit) -> Any:
+def precision_of(fit: claims.Fit) -> Any:
     """The coarser of the types of the weights and of the rows, in which F may have been summed."""
     narrow = np.float32 in (np.asarray(fit.coefs_[0]).dtype, fit.data.dtype)
     return np.dtype(np.float32 if narrow else np.float64)
 
 
-def products(times: float) -> Callable[[Fit], float]:
+def products(times: float) -> Callable[[claims.Fit], float]:
     """The cost of so many products of every row with every weight."""
     return lambda fit: times * fit.data.shape[0] * sum(np.size(part) for part in fit.coefs_)
 
 
-@fact(cost=products(3))  # forward, and the variance of the rounding
+@claims.fact(cost=products(3))  # forward, and the variance of the rounding
 @np.errstate(over="ignore", invalid="ignore")
-def forward_pass(fit: Fit) -> ForwardPass:
+def forward_pass(fit: claims.Fit) -> ForwardPass:
     theta, dtype = parameters_of(fit), precision_of(fit)
     L = len(theta) // 2
     y, s, mask = targets_of(fit), weights_of(fit), training_mask(fit)
@@ -153,7 +152,7 @@ def forward_pass(fit: Fit) -> ForwardPass:
         h, z = forward(fit, theta, rows)
         e2: Any = 0.0  # the variance of rounding errors
         for k in range(L):
-            squares, u2 = theta[k] ** 2, rounding(dtype, len(theta[k])) ** 2
+            squares, u2 = theta[k] ** 2, claims.rounding(dtype, len(theta[k])) ** 2
             own = h[k] ** 2 @ squares + theta[L + k] ** 2
             e2 = (e2 @ squares if k else 0.0) + u2 * own
             powers[k] += share @ h[k] ** 2
@@ -167,7 +166,7 @@ def forward_pass(fit: Fit) -> ForwardPass:
     S = float((s * mask).sum())
     outputs = int(fit.n_outputs_) if fit.get("loss_is_mean_of_outputs_", False) else 1
     F = (loss / outputs + penalty_of(theta, ridge_of(fit, mask))) / S
-    noise = rounding(dtype, len(s)) * abs(F) + noise / outputs / S
+    noise = claims.rounding(dtype, len(s)) * abs(F) + noise / outputs / S
     constant = constant_loss(fit.out_activation_, y, s * mask)
     return ForwardPass(F, noise, constant, [part / S for part in powers], lows, highs, sizes)
 
@@ -176,7 +175,7 @@ def penalty_of(theta: list[Array], ridge: float) -> float:
     return 0.5 * ridge * sum(float(np.vdot(part, part)) for part in theta[: len(theta) // 2])
 
 
-def objective_at(fit: Fit, theta: list[Array]) -> float:
+def objective_at(fit: claims.Fit, theta: list[Array]) -> float:
     """Return F with the loss whose gradient is followed: summed over the outputs, no probability clipped."""
     y, mask = targets_of(fit), training_mask(fit)
     share, loss, start = weights_of(fit) * mask, 0.0, 0
@@ -214,7 +213,7 @@ def pieces(data: Any) -> Iterator[Any]:
 # --- the claims -------------------------------------------------------------------------------------------------------
 
 
-def layer_problems(fit: Fit) -> Iterator[str]:
+def layer_problems(fit: claims.Fit) -> Iterator[str]:
     """Problems of the layers: shapes that do not follow each other, numbers that are not finite."""
     W, b = list(fit.coefs_), list(fit.intercepts_)
     if not W or len(W) != len(b):
@@ -244,7 +243,7 @@ def layer_problems(fit: Fit) -> Iterator[str]:
         yield f"best_validation_score_ is {score}"
 
 
-def statement_errors(fit: Fit) -> dict[str, float]:
+def statement_errors(fit: claims.Fit) -> dict[str, float]:
     """loss_ is F at coefs_; best_loss_ the least of loss_curve_; best_validation_score_ that of the rows held out."""
     errors: dict[str, float] = {}
     if fit.get("stopped_") != "batches" and fit.get("loss_is_of_coefs_", True):
@@ -260,13 +259,15 @@ def statement_errors(fit: Fit) -> dict[str, float]:
     return errors
 
 
-def held_out_rounding(fit: Fit) -> float:
+def held_out_rounding(fit: claims.Fit) -> float:
     """Rounding of a score, a mean: of hits, where one row on the border may flip, or of squares."""
     dtype, v = precision_of(fit), len(fit.validation_rows_)
-    return rounding(dtype, v) + (1.5 / v if dtype == np.float32 and fit.has("classes_") else 0.0)
+    return claims.rounding(dtype, v) + (
+        1.5 / v if dtype == np.float32 and fit.has("classes_") else 0.0
+    )
 
 
-def held_out_score(fit: Fit) -> float:
+def held_out_score(fit: claims.Fit) -> float:
     """Accuracy, or R², of the rows held out."""
     held, theta = np.flatnonzero(~training_mask(fit)), parameters_of(fit)
     h = np.concatenate([forward(fit, theta, rows)[1][-1] for rows in pieces(fit.data)])[held]
@@ -279,31 +280,31 @@ def held_out_score(fit: Fit) -> float:
     return r_squared(y, h, s)[0]
 
 
-@claim(
+@claims.claim(
     "thirty further steps of L-BFGS gain at most 5 % of what a constant prediction costs",
     kind=claims.RULE_OF_THUMB,
     source="CIL 4.3",
     needs=(forward_pass,),
     cost=products(4 * STEPS),  # three for each step, some of them twice
 )
-def little_to_gain(fit: Fit) -> Evidence:
+def little_to_gain(fit: claims.Fit) -> claims.Evidence:
     """A failure comes with better weights for the same objective, at which F was recomputed; *holds* says that a search
     so short found none."""
     if fit.get("dropout", 0.0):
         why = "dropout minimises the mean over networks with units left out, not this objective"
-        raise CannotTell(why)
+        raise claims.CannotTell(why)
     if fit.get("stopped_") == "batches":
-        raise CannotTell("each batch had an objective of its own")
+        raise claims.CannotTell("each batch had an objective of its own")
     if not fit.get("loss_is_of_all_rows_", True):
-        raise CannotTell("which rows early stopping held out is not known")
+        raise claims.CannotTell("which rows early stopping held out is not known")
     found = forward_pass(fit)
     if not found.constant > 0:
-        raise CannotTell("y does not vary, so a constant prediction costs nothing")
+        raise claims.CannotTell("y does not vary, so a constant prediction costs nothing")
     theta, better = parameters_of(fit), fit.witness("better_network_weights", STEPS, found.powers)
     if better is None:
-        raise CannotTell("searches are switched off, and nobody looked for better weights")
+        raise claims.CannotTell("searches are switched off, and nobody looked for better weights")
     if [np.shape(part) for part in better] != [part.shape for part in theta]:
-        raise CannotTell("the search found weights of another network")
+        raise claims.CannotTell("the search found weights of another network")
     with np.errstate(over="ignore", invalid="ignore"):
         gain = max(objective_at(fit, theta) - objective_at(fit, better), 0.0)
     gain /= found.constant
@@ -315,32 +316,27 @@ def little_to_gain(fit: Fit) -> Evidence:
         return claims.unknown(why, gain, "gain / constant")
     advice = "train on: raise max_iter, scale the columns of X, or change learning_rate_init"
     shown = np.concatenate([part.ravel() for part in better])
-    return at_most(gain, GAIN, advice, "gain / constant", witness={"weights": shown})
+    return claims.at_most(gain, GAIN, advice, "gain / constant", witness={"weights": shown})
 
 
-@claim(
-    "no hidden unit is the same on every row",
-    kind=claims.PROVED,
-    source="CIL (4.24)",
-    needs=(forward_pass,),
-)
-def units_alive(fit: Fit) -> Evidence:
+@claims.proved("no hidden unit is the same on every row", "CIL (4.24)", needs=(forward_pass,))
+def units_alive(fit: claims.Fit) -> claims.Evidence:
     """A ReLU that is 0 on all rows passes nothing on and, its slope being 0, learns nothing any more."""
     found = forward_pass(fit)
     if not found.lows:
-        raise CannotTell("there is no hidden layer")
+        raise claims.CannotTell("there is no hidden layer")
     if fit.data.shape[0] < 2:
-        raise CannotTell("one row has no range")
+        raise claims.CannotTell("one row has no range")
     dtype, dead, units = precision_of(fit), [], 0
     for k, (low, high, size) in enumerate(zip(found.lows, found.highs, found.sizes, strict=True)):
-        still = ~(high - low > rounding(dtype, len(fit.coefs_[k])) * size)
+        still = ~(high - low > claims.rounding(dtype, len(fit.coefs_[k])) * size)
         dead.append(int(still.sum()))
         units += len(low)
     where = ", ".join(f"{n} in layer {k + 1}" for k, n in enumerate(dead) if n)
     note = f"{where}, of {units}" if where else ""
     change = "lower learning_rate_init, or take activation='gelu'"
     advice = f"centre and scale the columns of X, {change}"
-    return at_most(sum(dead), 0, advice, "dead units", note)
+    return claims.at_most(sum(dead), 0, advice, "dead units", note)
 
 
 MLP_CLAIMS = (

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from lemmata.audit.kernel import claims
-from lemmata.audit.kernel.claims import CannotTell, Evidence, Fit, at_most, claim, unknown
+from lemmata.audit.kernel import claims as k
 from lemmata.audit.nets import modules
 from lemmata.audit.nets.gradients import Function
 from lemmata.audit.nets.modules import Copy, Examples, copy_of, count_of, examples_of, forwards
@@ -61,24 +60,23 @@ def gradients_of_uses(function: Function) -> dict[str, list[Any]]:
     return result
 
 
-@claim(
+@k.proved(
     "the gradient of every shared weight is the sum of the gradients of its uses",
-    kind=claims.PROVED,
-    source="ML Convolutional Networks",
+    "ML Convolutional Networks",
     cost=forwards(6, ROWS),
 )
-def shared_gradients_add(fit: Fit) -> Evidence:
+def shared_gradients_add(fit: k.Fit) -> k.Evidence:
     """In training mode, with one draw of its noise; each use gets a copy of the weight, and its own gradient."""
     function = Function.in_training(fit, ROWS)
     whole = function.gradients()
     try:
         parts = gradients_of_uses(function)
-    except CannotTell:
+    except k.CannotTell:
         why = "the uses of its weights cannot be told apart: it does not run on copies of them"
-        return unknown(why)
+        return k.unknown(why)
     shared = {name: uses for name, uses in parts.items() if len(uses) > 1}
     if not shared:
-        return unknown("no weight is used more than once")
+        return k.unknown("no weight is used more than once")
     worst, where = 0.0, ""
     for name, uses in shared.items():
         total, size = sum(uses), max(float(one.norm()) for one in uses)
@@ -89,10 +87,10 @@ def shared_gradients_add(fit: Fit) -> Evidence:
     note = f"{count_of(len(shared), 'weight')}, used up to {most} times"
     look = "look for hooks, or a backward that forgets a use"
     advice = f"the gradient of {where} is not that sum: {look}"
-    return at_most(worst, SUMS, advice, unit="mismatch", note=note)
+    return k.at_most(worst, SUMS, advice, unit="mismatch", note=note)
 
 
-def uses_weights_twice(fit: Fit) -> bool:
+def uses_weights_twice(fit: k.Fit) -> bool:
     """Whether some parameter is used more than once in a call; False where that cannot be determined."""
     try:
         function = Function(fit, copy_of(fit), examples_of(fit, 2), training=False)
@@ -148,13 +146,12 @@ def layers_before(own: Copy, examples: Examples) -> dict[str, Any]:
     return found
 
 
-@claim(
+@k.rule_of_thumb(
     "weights before a batch norm times ½ or 2 leave the outputs of training mode as they are, to 0.1 %",
-    kind=claims.RULE_OF_THUMB,
-    source="ML Batch Normalization",
+    "ML Batch Normalization",
     cost=forwards(lambda fit: 2.0 * len(batch_norms(fit.module_)) + 2, ROWS),
 )
-def scale_invariant(fit: Fit) -> Evidence:
+def scale_invariant(fit: k.Fit) -> k.Evidence:
     """For every batch norm that follows a layer with weights directly: its weight and bias times ½ and 2."""
     import torch
 
@@ -176,11 +173,11 @@ def scale_invariant(fit: Fit) -> Evidence:
     finally:
         own.reset()
     if not pairs:
-        return unknown("no batch norm follows a layer with weights directly")
+        return k.unknown("no batch norm follows a layer with weights directly")
     note = count_of(len(pairs), "batch norm")
     small = f"before {where!r} the variance is not large against eps"
     advice = f"{small}, or it does not normalise in training: larger weights, or a smaller eps"
-    return at_most(worst, SCALE_FREE, advice, unit="change", note=note)
+    return k.at_most(worst, SCALE_FREE, advice, unit="change", note=note)
 
 
 SHARING_CLAIMS = (scale_invariant, shared_gradients_add)

@@ -13,8 +13,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from lemmata.audit.kernel import claims
-from lemmata.audit.kernel.claims import CannotTell, Evidence, Fit, at_most, claim, unknown
+from lemmata.audit.kernel import claims as k
 from lemmata.audit.nets.gradients import Function
 from lemmata.audit.nets.modules import Copy, copy_of, count_of, examples_of, forwards, watch
 
@@ -52,11 +51,11 @@ def record_outputs(own: Copy) -> tuple[list[tuple[str, Any]], list[Any]]:
             try:
                 handles.append(layer.register_forward_hook(hook(name)))
             except RuntimeError as error:  # a script of TorchScript
-                raise CannotTell("its layers cannot be listened to") from error
+                raise k.CannotTell("its layers cannot be listened to") from error
     return found, handles
 
 
-def sizes_over_depth(fit: Fit) -> tuple[list[str], list[float], list[float]]:
+def sizes_over_depth(fit: k.Fit) -> tuple[list[str], list[float], list[float]]:
     """Names of layers, root mean squares of their outputs and of the gradients of the loss with respect to them."""
     import torch
 
@@ -76,27 +75,26 @@ def sizes_over_depth(fit: Fit) -> tuple[list[str], list[float], list[float]]:
     return names, [rms(output) for output in outputs], [rms(output.grad) for output in outputs]
 
 
-@claim(
+@k.rule_of_thumb(
     "signals keep their size over depth: activations and gradients of layers within a factor of 100",
-    kind=claims.RULE_OF_THUMB,
-    source="ML Parameter Initialization; He et al. 2015",
+    "ML Parameter Initialization; He et al. 2015",
     cost=forwards(4, ROWS),
 )
-def signal_kept(fit: Fit) -> Evidence:
+def signal_kept(fit: k.Fit) -> k.Evidence:
     """In training mode. The output layer, whose scale is that of the targets, counts for its gradient only."""
     names, forward, backward = sizes_over_depth(fit)
     if len(names) < 2:
-        return unknown("fewer than two layers with matrices were called")
+        return k.unknown("fewer than two layers with matrices were called")
     worst, where = 1.0, ""
     for what, sizes in (("activations", forward[:-1]), ("gradients", backward)):
         shown = [size for size in sizes if size > 0]
         if not all(math.isfinite(size) for size in sizes):
             advice = f"the {what} are not finite: lower the learning rate, or scale the inputs"
-            return at_most(math.inf, FACTOR, advice, unit="factor", kind=claims.PROVED)
+            return k.at_most(math.inf, FACTOR, advice, unit="factor", kind=k.PROVED)
         if len(shown) < len(sizes) and what == "activations":
             name = names[sizes.index(0.0)]
             advice = f"{name!r} gives zeros only: initialise its weights"
-            return at_most(math.inf, FACTOR, advice, unit="factor")
+            return k.at_most(math.inf, FACTOR, advice, unit="factor")
         if len(shown) > 1 and max(shown) / min(shown) > worst:
             worst = max(shown) / min(shown)
             low, high = (names[sizes.index(pick(shown))] for pick in (min, max))
@@ -105,9 +103,9 @@ def signal_kept(fit: Fit) -> Evidence:
     note = where + (f"; {silent} of {len(names)} layers get no gradient" if silent else "")
     if silent == len(names):
         advice = "no layer gets a gradient: the loss does not depend on them"
-        return at_most(math.inf, FACTOR, advice, unit="factor")
+        return k.at_most(math.inf, FACTOR, advice, unit="factor")
     advice = "initialise for the activation (He for ReLU), normalise, or add skip connections"
-    return at_most(worst, FACTOR, advice, unit="factor", note=note)
+    return k.at_most(worst, FACTOR, advice, unit="factor", note=note)
 
 
 # --- dead units -------------------------------------------------------------------------------------------------------
@@ -145,29 +143,28 @@ def units_above_zero(own: Copy, examples: Any) -> list[Any]:
     return alive
 
 
-@claim(
+@k.proved(
     "in no layer are more than half of the ReLU units zero on all of these rows",
-    kind=claims.PROVED,
-    source="CIL (4.24)",
+    "CIL (4.24)",
     cost=forwards(1),
 )
-def units_alive(fit: Fit) -> Evidence:
+def units_alive(fit: k.Fit) -> k.Evidence:
     """In evaluation mode, in float64, on every row; ends early once every unit has been above zero."""
     own, examples = copy_of(fit), examples_of(fit)
     alive: list[Any] | None = None
     for batch in examples.batches():
         found = units_above_zero(own, batch)
         if alive is not None and [len(one) for one in found] != [len(one) for one in alive]:
-            return unknown("the units differ from batch to batch")
+            return k.unknown("the units differ from batch to batch")
         alive = found if alive is None else [a | b for a, b in zip(alive, found, strict=True)]
         if all(bool(one.all()) for one in alive):
             break
     if not alive:
-        return unknown("the module calls no ReLU")
+        return k.unknown("the module calls no ReLU")
     dead = [1 - float(one.double().mean()) for one in alive]
     worst = max(range(len(dead)), key=lambda at: dead[at])
     count, units = sum(int((~one).sum()) for one in alive), sum(len(one) for one in alive)
     rows = count_of(examples.shape[0], "row")
     note = f"{count:,} of {units:,} units, {count_of(len(alive), 'ReLU')}, {rows}"
     advice = f"the ReLU number {worst + 1} is dead: lower the learning rate, check the scale of the inputs, or use GELU"
-    return at_most(dead[worst], HALF, advice, unit="share dead", note=note)
+    return k.at_most(dead[worst], HALF, advice, unit="share dead", note=note)

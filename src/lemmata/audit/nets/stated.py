@@ -15,8 +15,8 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 from scipy.special import logsumexp
 
+from lemmata.audit.kernel import claims as k
 from lemmata.audit.kernel.attributes import attributes_sound, discrepancy, statements_true
-from lemmata.audit.kernel.claims import PROVED, Evidence, Fit, at_most, claim, fact, free, rounding
 
 Array = np.ndarray
 
@@ -24,19 +24,19 @@ AT_ONCE = 1024  # rows
 NARROW = 0.02  # rounding of a bfloat16 product, of eight bits, with margin
 
 
-def cost_of_rows(fit: Fit, rows: int | None = None) -> float:
+def cost_of_rows(fit: k.Fit, rows: int | None = None) -> float:
     """A pass of rows, by default all, through the network: a multiplication for every weight."""
     n = fit.data.shape[0] if rows is None else rows
     return float(n) * sum(parameter.numel() for parameter in fit.module_.parameters())
 
 
-@fact(cost=cost_of_rows)
-def outputs(fit: Fit) -> Array:
+@k.fact(cost=cost_of_rows)
+def outputs(fit: k.Fit) -> Array:
     """Return (n, outputs) of the network for all rows, as float64."""
     return np.concatenate([_run(fit, rows) for rows, _ in fit.data])
 
 
-def _run(fit: Fit, rows: Array) -> Array:
+def _run(fit: k.Fit, rows: Array) -> Array:
     import torch
 
     module = fit.module_
@@ -51,7 +51,7 @@ def _run(fit: Fit, rows: Array) -> Array:
     return np.concatenate(found)
 
 
-def row_losses(fit: Fit, outputs: Array) -> Array:
+def row_losses(fit: k.Fit, outputs: Array) -> Array:
     """(n,): the log loss of classes, the squared loss of numbers."""
     y = np.asarray(fit.y)
     if fit.get("classes_") is None:
@@ -62,33 +62,33 @@ def row_losses(fit: Fit, outputs: Array) -> Array:
     return logsumexp(outputs, axis=1) - outputs[np.arange(len(y)), y]
 
 
-def weighted_mean(fit: Fit, values: Array) -> float:
+def weighted_mean(fit: k.Fit, values: Array) -> float:
     return float(np.average(values, weights=fit.weights))
 
 
-def statement_errors(fit: Fit) -> Mapping[str, float]:
+def statement_errors(fit: k.Fit) -> Mapping[str, float]:
     found = outputs(fit)
     losses = row_losses(fit, found)
     sizes = _sizes(fit, found)
     scale = weighted_mean(fit, losses) + weighted_mean(fit, sizes)
-    precise = rounding(float_type(fit), 64)
+    precise = k.rounding(float_type(fit), 64)
     error = discrepancy(fit.loss_, weighted_mean(fit, losses), scale, precise)
     return {"loss_": error, **_held_out_errors(fit, found, losses, sizes)}
 
 
-def _sizes(fit: Fit, found: Array) -> Array:
+def _sizes(fit: k.Fit, found: Array) -> Array:
     """The size of each row's outputs, in units of the loss: a loss is as exact as the outputs that it is computed from."""
     classes = fit.get("classes_") is not None
     return np.abs(found).max(axis=1) if classes else np.square(found).mean(axis=1)
 
 
-def float_type(fit: Fit) -> type[np.floating]:
+def float_type(fit: k.Fit) -> type[np.floating]:
     """float64, or float32 for that and everything narrower: what the network computes in."""
     wide = str(next(fit.module_.parameters()).dtype).endswith("64")
     return np.float64 if wide else np.float32
 
 
-def _held_out_errors(fit: Fit, found: Array, losses: Array, sizes: Array) -> dict[str, float]:
+def _held_out_errors(fit: k.Fit, found: Array, losses: Array, sizes: Array) -> dict[str, float]:
     """Errors of what early stopping states: the score of the rows held out; and, in the history, their loss and score at
     the epoch with the smallest loss, whose weights these are. The weights of other epochs are gone."""
     if fit.get("validation_rows_") is None:
@@ -97,7 +97,7 @@ def _held_out_errors(fit: Fit, found: Array, losses: Array, sizes: Array) -> dic
     if len(held) == 0 or held.min() < 0 or held.max() >= len(found):
         return {"validation_rows_": math.inf}
     weights = None if fit.weights is None else np.asarray(fit.weights)[held]
-    y, precise, errors = np.asarray(fit.y)[held], rounding(float_type(fit), 64), {}
+    y, precise, errors = np.asarray(fit.y)[held], k.rounding(float_type(fit), 64), {}
     score, noise = _score(fit, found[held], y, weights, precise)
     if fit.get("best_validation_score_") is not None:
         stated = fit.best_validation_score_
@@ -119,7 +119,7 @@ def _held_out_errors(fit: Fit, found: Array, losses: Array, sizes: Array) -> dic
     return errors
 
 
-def _same_objective(fit: Fit) -> bool:
+def _same_objective(fit: k.Fit) -> bool:
     """Whether the history is of the loss that is recomputed here: no other function, no smoothed labels, no class weights."""
     usual = (None, "cross_entropy", "bce") if fit.get("classes_") is not None else (None, "mse")
     plain = not fit.get("label_smoothing") and not fit.get("class_weight")
@@ -127,7 +127,7 @@ def _same_objective(fit: Fit) -> bool:
 
 
 def _score(
-    fit: Fit, found: Array, y: Array, weights: Array | None, precise: float
+    fit: k.Fit, found: Array, y: Array, weights: Array | None, precise: float
 ) -> tuple[float, float]:
     """Accuracy, or R², of some rows; and its possible rounding error: rows on the border between two answers may flip."""
     s = np.ones(len(y)) if weights is None else weights
@@ -139,7 +139,7 @@ def _score(
     first = np.sort(both, axis=1)[:, -2:]
     border = first[:, 1] - first[:, 0] <= precise * np.abs(both).max(axis=1)
     right = (both[:, 1] > 0) == (y > 0) if found.shape[1] == 1 else both.argmax(axis=1) == y
-    return float(s @ right / s.sum()), rounding(np.float64, len(y)) + float(s @ border / s.sum())
+    return float(s @ right / s.sum()), k.rounding(np.float64, len(y)) + float(s @ border / s.sum())
 
 
 def r_squared(y: Array, found: Array, s: Array) -> tuple[float, Array, Array]:
@@ -152,7 +152,7 @@ def r_squared(y: Array, found: Array, s: Array) -> tuple[float, Array, Array]:
     return float(np.where(spread > 0, 1 - missed / some, missed == 0).mean()), missed, some
 
 
-def unsound_tensors(fit: Fit) -> Iterator[str]:
+def unsound_tensors(fit: k.Fit) -> Iterator[str]:
     """Parameters and buffers with numbers that are not finite, by name."""
     import torch
 
@@ -170,20 +170,17 @@ def is_mask(tensor) -> bool:
     return bool(((tensor == 0) | (tensor == -math.inf)).all())
 
 
-def unsound_network(fit: Fit) -> Iterator[str]:
+def unsound_network(fit: k.Fit) -> Iterator[str]:
     """Tensors that are not finite, and an input shape that is not that of the rows."""
     yield from (f"module_.{wrong}" for wrong in unsound_tensors(fit))
     if fit.has_data and math.prod(fit.input_shape_) != fit.data.shape[1]:
         yield f"input_shape_ is {fit.input_shape_}, the rows have {fit.data.shape[1]} numbers"
 
 
-@claim(
-    "on these rows the loss is below that of the best constant answer",
-    kind=PROVED,
-    source="CIL 4.3",
-    needs=(outputs,),
+@k.proved(
+    "on these rows the loss is below that of the best constant answer", "CIL 4.3", needs=(outputs,)
 )
-def beats_constant(fit: Fit) -> Evidence:
+def beats_constant(fit: k.Fit) -> k.Evidence:
     """The best constant: the shares of the classes, whose log loss is their entropy; the mean, whose loss is the variance."""
     loss, y = weighted_mean(fit, row_losses(fit, outputs(fit))), np.asarray(fit.y)
     if fit.get("classes_") is None:
@@ -196,7 +193,7 @@ def beats_constant(fit: Fit) -> Evidence:
         least = float(-(shares * np.log(shares)).sum())
     share = loss / least if least > 0 else math.inf if loss > 0 else 0.0
     advice = "train longer, or change learning_rate; scale the inputs; look whether they tell anything about y"
-    return at_most(share, 1.0, advice, unit="loss / constant's")
+    return k.at_most(share, 1.0, advice, unit="loss / constant's")
 
 
 STATED_CLAIMS = (
@@ -206,5 +203,5 @@ STATED_CLAIMS = (
 )
 MODULE_STATED_CLAIMS = (
     attributes_sound({}, unsound_tensors),
-    statements_true(lambda fit: {}, cost=free),
+    statements_true(lambda fit: {}, cost=k.free),
 )

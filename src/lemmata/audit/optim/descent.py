@@ -76,13 +76,7 @@ def _cost_of_promise(fit: k.Fit) -> float:
 # --- the run ----------------------------------------------------------------------------------------------------------
 
 
-@k.claim(
-    "every step is shorter than 2/L",
-    kind=k.PROVED,
-    source="CIL (4.32)",
-    about="run",
-    needs=(curvature_of,),
-)
+@k.proved("every step is shorter than 2/L", "CIL (4.32)", about="run", needs=(curvature_of,))
 def step_below_2_over_L(fit: k.Fit) -> k.Evidence:
     """The longest step in units of 1/L; at 2 and beyond, the most curved direction of a quadratic grows."""
     steps, found = StepsMade(fit), curvature_of(fit)
@@ -97,10 +91,9 @@ def step_below_2_over_L(fit: k.Fit) -> k.Evidence:
     )
 
 
-@k.claim(
+@k.proved(
     "every step lowered f by at least η(1 − Lη/2)‖∇f‖²",
-    kind=k.PROVED,
-    source="CIL (4.37), (4.38)",
+    "CIL (4.37), (4.38)",
     about="run",
     cost=_cost_of_promise,
 )
@@ -119,10 +112,9 @@ def enough_decrease(fit: k.Fit) -> k.Evidence:
     return k.at_most(max(short, 0.0), error, advice, "shortfall", note, kind=kind)
 
 
-@k.claim(
+@k.proved(
     "f − f* shrank as fast as predicted",
-    kind=k.PROVED,
-    source="CIL (4.35), Thm 4.3.2",
+    "CIL (4.35), Thm 4.3.2",
     about="run",
     needs=(curvature_of,),
 )
@@ -181,10 +173,9 @@ def _tail_rate(fit: k.Fit, eta: float) -> k.Evidence:
     return k.at_most(measured, bound, advice, "per step", note, kind=k.RULE_OF_THUMB)
 
 
-@k.claim(
+@k.proved(
     "a gradient of at most tol was found within the steps that smoothness promises",
-    kind=k.PROVED,
-    source="CIL Thm 4.3.1",
+    "CIL Thm 4.3.1",
     about="run",
     cost=_cost_of_promise,
 )
@@ -221,10 +212,9 @@ def critical_in_time(fit: k.Fit) -> k.Evidence:
     return k.unknown(f"stopped after {len(steps):,} steps; up to {most:.3g} may be needed")
 
 
-@k.claim(
+@k.proved(
     "the step sizes satisfy the conditions of Robbins and Monro: ½ < r ≤ 1 for t^−r",
-    kind=k.PROVED,
-    source="ML SGD Theory",
+    "ML SGD Theory",
     about="run",
 )
 def robbins_monro(fit: k.Fit) -> k.Evidence:
@@ -282,10 +272,9 @@ def _exponent(schedule: Any) -> tuple[float, str, str]:
     return r, k.RULE_OF_THUMB, "r from the steps at t = 10⁶⁰"
 
 
-@k.claim(
+@k.proved(
     "f at the best point is proved to be within 1 % (or tol) of its minimum",
-    kind=k.PROVED,
-    source="ML Subgradient Descent",
+    "ML Subgradient Descent",
     about="run",
     needs=(curvature_of,),
 )

@@ -87,10 +87,9 @@ TRUE = statements_true(_errors, cost=evaluations(2))
 # --- the end ----------------------------------------------------------------------------------------------------------
 
 
-@k.claim(
+@k.rule_of_thumb(
     "the gradient agrees with differences of f where the run began and ended",
-    kind=k.RULE_OF_THUMB,
-    source="by definition",
+    "by definition",
     cost=evaluations(40),
 )
 def gradient_matches(fit: k.Fit) -> k.Evidence:
@@ -121,12 +120,7 @@ def _mismatch(objective: Any, x: Array, value: float, g: Array, v: Array) -> flo
     return off / allowed if allowed > 0 else (math.inf if off > 0 else 0.0)
 
 
-@k.claim(
-    "the last point is critical: ‖∇f‖ ≤ tol",
-    kind=k.PROVED,
-    source="CIL Def. 4.3.2",
-    cost=evaluations(2),
-)
+@k.proved("the last point is critical: ‖∇f‖ ≤ tol", "CIL Def. 4.3.2", cost=evaluations(2))
 def first_order(fit: k.Fit) -> k.Evidence:
     x = np.asarray(fit.x)
     here = evaluate(fit.objective_, x)
@@ -141,10 +135,9 @@ def first_order(fit: k.Fit) -> k.Evidence:
     return k.at_most(norm, float(fit.tol) + error, advice, "‖∇f‖", note, kind=kind)
 
 
-@k.claim(
+@k.proved(
     "f curves down in no direction at the last point",
-    kind=k.PROVED,
-    source="ML Implementation Issues",
+    "ML Implementation Issues",
     needs=(lowest_curvature,),
 )
 def second_order(fit: k.Fit) -> k.Evidence:
@@ -164,10 +157,9 @@ def _flat(fit: k.Fit) -> float:
     return k.rounding(np.float64, np.size(fit.x)) if proved else CURVED_DOWN
 
 
-@k.claim(
+@k.rule_of_thumb(
     "no lower point lies along the direction that curves down most",
-    kind=k.RULE_OF_THUMB,
-    source="CIL 4.3.4",
+    "CIL 4.3.4",
     needs=(lowest_curvature,),
 )
 def saddle_escaped(fit: k.Fit) -> k.Evidence:
@@ -193,9 +185,7 @@ def saddle_escaped(fit: k.Fit) -> k.Evidence:
 # --- with constraints -------------------------------------------------------------------------------------------------
 
 
-@k.claim(
-    "the last point lies in the constraint set", kind=k.PROVED, source="ML Constrained Optimization"
-)
+@k.proved("the last point lies in the constraint set", "ML Constrained Optimization")
 def feasible(fit: k.Fit) -> k.Evidence:
     x, facts = np.asarray(fit.x, dtype=np.float64), fit.constraint_.facts
     off, scale = (float(np.linalg.norm(vector)) for vector in (x - nearest(facts, x), x))
@@ -205,10 +195,9 @@ def feasible(fit: k.Fit) -> k.Evidence:
     return k.at_most(off, bound, "project the point onto the set", unit="distance")
 
 
-@k.claim(
+@k.proved(
     "no feasible direction leads down: ‖x − P(x − η∇f)‖/η ≤ tol",
-    kind=k.PROVED,
-    source="ML Projected Gradient Descent",
+    "ML Projected Gradient Descent",
     needs=(curvature_of,),
 )
 def projected_gradient_small(fit: k.Fit) -> k.Evidence:
@@ -240,7 +229,7 @@ def _conditions(fit: k.Fit) -> tuple[Array, Array, Array, Array]:
     return tuple(parts)  # type: ignore[return-value]
 
 
-@k.claim("the conditions are met within tol", kind=k.PROVED, source="ML Constrained Optimization")
+@k.proved("the conditions are met within tol", "ML Constrained Optimization")
 def conditions_met(fit: k.Fit) -> k.Evidence:
     h, _, g, _ = _conditions(fit)
     worst = max(np.abs(h).max(initial=0.0), g.max(initial=0.0))
@@ -248,10 +237,9 @@ def conditions_met(fit: k.Fit) -> k.Evidence:
     return k.at_most(worst, float(fit.tol), advice, unit="violation")
 
 
-@k.claim(
+@k.proved(
     "the multipliers balance the gradient: ∇f + Jᵀλ = 0, ν ≥ 0, ν or g = 0, within tol",
-    kind=k.PROVED,
-    source="ML Lagrange Multipliers",
+    "ML Lagrange Multipliers",
     cost=evaluations(2),
 )
 def multipliers_balance(fit: k.Fit) -> k.Evidence:

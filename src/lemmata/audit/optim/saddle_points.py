@@ -4,55 +4,50 @@ from __future__ import annotations
 
 import numpy as np
 
+from lemmata.audit.kernel import claims as k
 from lemmata.audit.kernel.attributes import attributes_sound, discrepancy, statements_true
-from lemmata.audit.kernel.claims import RULE_OF_THUMB, Fit, at_most, claim, free, rounding, unknown
 
 
-def _game(fit: Fit) -> tuple[float, float]:
+def _game(fit: k.Fit) -> tuple[float, float]:
     """The value and ‖F‖ where a game ended."""
     # `fit.y` would be the targets of a fit
     value, slope_x, slope_y = fit.game_(np.array(fit.model.x), np.array(fit.model.y))
     return float(value), float(np.hypot(np.linalg.norm(slope_x), np.linalg.norm(slope_y)))
 
 
-def _game_errors(fit: Fit) -> dict[str, float]:
+def _game_errors(fit: k.Fit) -> dict[str, float]:
     value, residual = _game(fit)
-    tolerance = rounding(np.asarray(fit.x).dtype, 1000)
+    tolerance = k.rounding(np.asarray(fit.x).dtype, 1000)
     return {
         "value": discrepancy(fit.value, value, max(abs(value), 1e-300), tolerance),
         "residual": discrepancy(fit.residual, residual, max(residual, 1e-300), tolerance),
     }
 
 
-@claim(
-    "neither player gains to first order: ‖F‖ ≤ tol", kind=RULE_OF_THUMB, source="CIL (5.39)–(5.40)"
-)
-def saddle_point_reached(fit: Fit):
+@k.rule_of_thumb("neither player gains to first order: ‖F‖ ≤ tol", "CIL (5.39)–(5.40)")
+def saddle_point_reached(fit: k.Fit):
     advice = "the players chase each other: pass method='extragradient', a smaller step_size, or a larger max_iter"
-    return at_most(_game(fit)[1], float(fit.tol), advice, unit="‖F‖")
+    return k.at_most(_game(fit)[1], float(fit.tol), advice, unit="‖F‖")
 
 
-@claim(
-    "the steps approach the saddle point instead of circling it",
-    kind=RULE_OF_THUMB,
-    source="CIL 5.4.4",
-    about="run",
+@k.rule_of_thumb(
+    "the steps approach the saddle point instead of circling it", "CIL 5.4.4", about="run"
 )
-def approaches(fit: Fit):
+def approaches(fit: k.Fit):
     """The largest ‖F‖ of the last third of the run over the largest of the first third."""
     assert fit.trace is not None
     norms = fit.trace.extras["gradient"]
     third = len(norms) // 3
     if third < 3:
-        return unknown("too few steps to see where they go")
+        return k.unknown("too few steps to see where they go")
     ratio = float(norms[-third:].max() / norms[:third].max()) if norms[:third].max() > 0 else 0.0
     advice = "synchronous steps drift away and alternating ones circle: pass method='extragradient'"
-    return at_most(ratio, 0.5, advice, unit="late/early ‖F‖")
+    return k.at_most(ratio, 0.5, advice, unit="late/early ‖F‖")
 
 
 GAME_CLAIMS = (
     attributes_sound({"value": "", "residual": ">=0"}),
-    statements_true(_game_errors, cost=free),
+    statements_true(_game_errors, cost=k.free),
     saddle_point_reached,
     approaches,
 )

@@ -20,8 +20,8 @@ from typing import Any
 
 import numpy as np
 
-from lemmata.audit.kernel import claims, concentration
-from lemmata.audit.kernel.claims import Evidence, Fit, at_least, at_most, claim, fact, unknown
+from lemmata.audit.kernel import claims as k
+from lemmata.audit.kernel import concentration
 from lemmata.audit.trust.generalisation import RISK, WITHIN, at_asked_confidence, gains
 from lemmata.audit.trust.seen_rows import SEEN, Memory, judge_seen, memory_of, why_copies
 
@@ -66,38 +66,35 @@ def compare_losses(
     return Pairwise(chosen, means, eps, min(regret, 2 * eps), behind)
 
 
-@claim(
-    "no candidate was trained on any of these rows", kind=claims.PROVED, source="ML Generalisation"
-)
+@k.proved("no candidate was trained on any of these rows", "ML Generalisation")
 def candidates_unseen(fit):
     """The rows are looked for where each model keeps its own, and among the training rows if they were given."""
     if fit.get("train") is not None:
         return judge_seen(Memory(fit.train, fit.X, "the training rows", True))
     kept = [memory_of(model, fit.X, None) for model in fit.models.values()]
     for one in kept:
-        if one is not None and (judged := judge_seen(one)).verdict != claims.HOLDS:
+        if one is not None and (judged := judge_seen(one)).verdict != k.HOLDS:
             return judged
     if not all(one is not None and one.all for one in kept):
-        return unknown(
+        return k.unknown(
             "not every candidate keeps its training rows: pass train=X_train to look there"
         )
-    return at_most(0, 0, unit="trained on")
+    return k.at_most(0, 0, unit="trained on")
 
 
-@fact(cost=claims.free)
-def _pairwise(fit: Fit) -> Pairwise:
+@k.fact(cost=k.free)
+def _pairwise(fit: k.Fit) -> Pairwise:
     """Compare the candidates, if these rows can. Raises CannotTell."""
-    seen = candidates_unseen.check(fit).verdict == claims.FAILS
+    seen = candidates_unseen.check(fit).verdict == k.FAILS
     if why := SEEN if seen else why_copies(fit.X, fit.losses.shape[1]):
-        raise claims.CannotTell(why)
+        raise k.CannotTell(why)
     return compare_losses(fit.losses, fit.bounds, fit.delta, fit.weights)
 
 
-@claim(
+@k.statistical(
     "no other candidate is better on new rows by more than 0.05 of the range",
-    kind=claims.STATISTICAL,
+    "ML Generalisation; union bound",
     confidence=1 - RISK,
-    source="ML Generalisation; union bound",
 )
 @at_asked_confidence
 def good_choice(fit):
@@ -105,19 +102,18 @@ def good_choice(fit):
     found, width = _pairwise(fit), fit.bounds[1] - fit.bounds[0]
     K, within = len(found.means), float(fit.get("within") or WITHIN) * width
     if K == 1:
-        return unknown("there is one candidate only")
+        return k.unknown("there is one candidate only")
     rows = f"{concentration.samples_needed(within / 2, fit.delta, K, width):,} rows"
     if found.regret > within:
-        return unknown(f"up to {found.regret:.3g} better: {rows} would do for any {K} candidates")
+        return k.unknown(f"up to {found.regret:.3g} better: {rows} would do for any {K} candidates")
     note = f"2ε = {2 * found.eps:.3g} for {K} candidates"
-    return at_most(found.regret, within, unit="regret at most", note=note)
+    return k.at_most(found.regret, within, unit="regret at most", note=note)
 
 
-@claim(
+@k.statistical(
     "the chosen candidate is better than each of the others on new rows",
-    kind=claims.STATISTICAL,
+    "ML Generalisation; Waudby-Smith & Ramdas 2024",
     confidence=1 - RISK,
-    source="ML Generalisation; Waudby-Smith & Ramdas 2024",
 )
 @at_asked_confidence
 def best_alone(fit):
@@ -125,12 +121,12 @@ def best_alone(fit):
     found, names = _pairwise(fit), list(map(str, fit.models))
     others = np.delete(found.behind, found.chosen)
     if not len(others):
-        return unknown("there is one candidate only")
+        return k.unknown("there is one candidate only")
     if others.min() > 0:
-        return at_least(float(others.min()), 0, unit="ahead by at least")
+        return k.at_least(float(others.min()), 0, unit="ahead by at least")
     same = [names[i] for i in np.flatnonzero(found.behind <= 0) if i != found.chosen]
     more = f" and {len(same) - 4} more" if len(same) > 4 else ""
-    return unknown(f"not told apart from {', '.join(same[:4])}{more}")
+    return k.unknown(f"not told apart from {', '.join(same[:4])}{more}")
 
 
 COMPARISON_CLAIMS = (candidates_unseen, good_choice, best_alone)
@@ -139,26 +135,22 @@ COMPARISON_CLAIMS = (candidates_unseen, good_choice, best_alone)
 # --- cross-validation -------------------------------------------------------------------------------------------------
 
 
-@claim(
-    "no fold is tested on rows that its own model was trained on",
-    kind=claims.PROVED,
-    source="ML Cross-validation",
-)
+@k.proved("no fold is tested on rows that its own model was trained on", "ML Cross-validation")
 def folds_unseen(fit):
     """By number, and by content: rows that occur twice may be on both sides."""
-    worst: Evidence | None = None
+    worst: k.Evidence | None = None
     for at, (train, test) in enumerate(fit.folds):
         shared = np.intersect1d(train, test).size
         if shared:
             advice = f"fold {at} tests rows it was trained on: use another splitter"
-            return at_most(shared, 0, advice, unit="trained on")
+            return k.at_most(shared, 0, advice, unit="trained on")
         rows = take(fit.X, train), take(fit.X, test)
         found = judge_seen(Memory(*rows, f"those of fold {at}", True))
-        if found.verdict == claims.FAILS:
+        if found.verdict == k.FAILS:
             return found
-        if worst is None or worst.verdict == claims.HOLDS:
+        if worst is None or worst.verdict == k.HOLDS:
             worst = found
-    return worst if worst is not None else unknown("there are no folds")
+    return worst if worst is not None else k.unknown("there are no folds")
 
 
 def take(X: Any, rows: Array) -> Any:
@@ -174,19 +166,17 @@ CROSS_VALIDATION_CLAIMS = (folds_unseen,)
 # --- bias and variance ------------------------------------------------------------------------------------------------
 
 
-@claim(
-    "noise, bias² and variance add up to the risk, to four standard errors",
-    kind=claims.RULE_OF_THUMB,
-    source="ML Bias–variance",
+@k.rule_of_thumb(
+    "noise, bias² and variance add up to the risk, to four standard errors", "ML Bias–variance"
 )
 def adds_up(fit):
     """The risk is measured by itself, on targets of its own: E(y − f̂)² = noise + bias² + variance."""
     if not fit.error > 0:
-        return at_most(abs(fit.total - fit.risk), 1e-9 * max(abs(fit.risk), 1e-300), unit="apart")
+        return k.at_most(abs(fit.total - fit.risk), 1e-9 * max(abs(fit.risk), 1e-300), unit="apart")
     advice = (
         "the generator or the fit depends on something that is not drawn again: check their seeds"
     )
-    return at_most(abs(fit.total - fit.risk) / fit.error, 4.0, advice, unit="standard errors")
+    return k.at_most(abs(fit.total - fit.risk) / fit.error, 4.0, advice, unit="standard errors")
 
 
 BIAS_VARIANCE_CLAIMS = (adds_up,)

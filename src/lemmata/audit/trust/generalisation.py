@@ -16,8 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from lemmata.audit.kernel import claims, concentration
-from lemmata.audit.kernel.claims import Evidence, Fit, at_least, at_most, claim, fact, unknown
+from lemmata.audit.kernel import claims as k
+from lemmata.audit.kernel import concentration
 from lemmata.audit.kernel.concentration import effective_size, hoeffding
 from lemmata.audit.kernel.held_out import MeanGain, beats, mean_gain
 from lemmata.audit.trust.seen_rows import SEEN, judge_seen, memory_of, why_copies
@@ -147,70 +147,69 @@ def interval_of_folds(
     return _by_hoeffding(mean, n, delta, bounds, "Hoeffding, one fold")
 
 
-@claim("none of these rows was trained on", kind=claims.PROVED, source="ML Generalisation")
+@k.proved("none of these rows was trained on", "ML Generalisation")
 def rows_unseen(fit):
     """Rows are compared as a whole; where training rows repeat themselves, a repeated test row may be chance."""
     found = memory_of(fit.model, fit.X, fit.get("train"))
     if found is None:
-        return unknown(
+        return k.unknown(
             "the model does not keep its training rows: pass train=X_train to look there"
         )
     judged = judge_seen(found)
-    if judged.verdict == claims.HOLDS and not found.all:
-        return unknown(f"none is among {found.what}, but the other training rows are not known")
+    if judged.verdict == k.HOLDS and not found.all:
+        return k.unknown(f"none is among {found.what}, but the other training rows are not known")
     return judged
 
 
 # --- one model --------------------------------------------------------------------------------------------------------
 
 
-@fact(cost=claims.free)
-def losses_of(fit: Fit) -> Array:
+@k.fact(cost=k.free)
+def losses_of(fit: k.Fit) -> Array:
     """Return the loss of every row."""
     return np.asarray(fit.loss.of(fit.model, fit.X, fit.y), dtype=np.float64)
 
 
-@fact(cost=claims.free)
-def interval(fit: Fit) -> Interval:
+@k.fact(cost=k.free)
+def interval(fit: k.Fit) -> Interval:
     """Return the interval of the mean loss."""
     found = interval_of(losses_of(fit), fit.loss.bounds, fit.delta, fit.weights)
     why = found.why or why_copies(fit.X, len(losses_of(fit)))
     return no_interval(found.mean, found.n, why) if why else found
 
 
-@fact(cost=claims.free)
-def interval_on_new_rows(fit: Fit) -> Interval:
+@k.fact(cost=k.free)
+def interval_on_new_rows(fit: k.Fit) -> Interval:
     """Return the same interval, if it is one of new rows. Raises CannotTell."""
-    seen = rows_unseen.check(fit).verdict == claims.FAILS
+    seen = rows_unseen.check(fit).verdict == k.FAILS
     if why := SEEN if seen else interval(fit).why:
-        raise claims.CannotTell(why)
+        raise k.CannotTell(why)
     return interval(fit)
 
 
-def at_asked_confidence(check: Callable[[Fit], Evidence]) -> Callable[[Fit], Evidence]:
+def at_asked_confidence(check: Callable[[k.Fit], k.Evidence]) -> Callable[[k.Fit], k.Evidence]:
     """Give what a check finds, and why it cannot tell, the confidence 1 − δ that the fit asks for."""
 
     @wraps(check)
-    def check_at_confidence(fit: Fit) -> Evidence:
+    def check_at_confidence(fit: k.Fit) -> k.Evidence:
         try:
             found = check(fit)
-        except claims.CannotTell as reason:
-            found = unknown(str(reason))
+        except k.CannotTell as reason:
+            found = k.unknown(str(reason))
         return replace(found, confidence=1 - fit.delta)
 
     return check_at_confidence
 
 
-def _width(fit: Fit) -> float:
+def _width(fit: k.Fit) -> float:
     low, high = fit.loss.bounds
     return high - low
 
 
-@claim(
+@k.statistical(
     "there are enough rows to know the score to 0.05 of its range",
-    kind=claims.STATISTICAL,
+    "ML Generalisation; Hoeffding, Clopper–Pearson",
     confidence=1 - RISK,
-    source="ML Generalisation; Hoeffding, Clopper–Pearson",
 )
 @at_asked_confidence
 def enough_rows(fit):
@@ -220,41 +219,35 @@ def enough_rows(fit):
     rows = math.ceil(found.n * (found.half / within) ** 2)
     most = concentration.samples_needed(within, fit.delta, width=width)
     advice = f"some {min(rows, most):,} rows would do"
-    return at_most(found.half, within, advice, unit="±", note=found.method)
+    return k.at_most(found.half, within, advice, unit="±", note=found.method)
 
 
-@claim(
-    "the score on new rows reaches the target",
-    kind=claims.STATISTICAL,
-    confidence=1 - RISK,
-    source="ML Generalisation",
-)
+@k.statistical("the score on new rows reaches the target", "ML Generalisation", confidence=1 - RISK)
 @at_asked_confidence
 def target_reached(fit):
     """Accuracy at least, or mean loss at most, what was asked for."""
     target = fit.get("target")
     if target is None:
-        return unknown("no target was given: pass target=")
+        return k.unknown("no target was given: pass target=")
     found = interval_on_new_rows(fit)
     advice = "not a matter of chance: improve the model, or lower the target"
     if fit.loss.score:  # accuracy
         found = found.flip()
         if found.lower >= target:
-            return at_least(found.lower, target, unit="at least")
+            return k.at_least(found.lower, target, unit="at least")
         if found.upper < target:
-            return at_least(found.upper, target, advice, unit="at most")
+            return k.at_least(found.upper, target, advice, unit="at most")
     elif found.upper <= target:
-        return at_most(found.upper, target, unit="at most")
+        return k.at_most(found.upper, target, unit="at most")
     elif found.lower > target:
-        return at_most(found.lower, target, advice, unit="at least")
-    return unknown(f"between {found.lower:.4g} and {found.upper:.4g}: {target:g} is inside")
+        return k.at_most(found.lower, target, advice, unit="at least")
+    return k.unknown(f"between {found.lower:.4g} and {found.upper:.4g}: {target:g} is inside")
 
 
-@claim(
+@k.statistical(
     "predicts new rows better than one constant prediction does",
-    kind=claims.STATISTICAL,
+    "ML Generalisation; Waudby-Smith & Ramdas 2024",
     confidence=1 - RISK,
-    source="ML Generalisation; Waudby-Smith & Ramdas 2024",
 )
 @at_asked_confidence
 def better_than_constant(fit):
@@ -262,13 +255,13 @@ def better_than_constant(fit):
     interval_on_new_rows(fit)
     constants, where = _constants(fit)
     if not len(constants):
-        return unknown("which constant? pass train_y= (or predict classes)")
+        return k.unknown("which constant? pass train_y= (or predict classes)")
     mine, bounds, found = losses_of(fit), fit.loss.bounds, []
     share = concentration.union_bound(len(constants), fit.delta) / 2
     for constant in constants:
         theirs = np.asarray(fit.loss.of(_Constant(constant, fit), fit.X, fit.y), np.float64)
         if _why_unbounded(theirs, bounds):
-            return unknown("the losses of a constant prediction are outside of the range")
+            return k.unknown("the losses of a constant prediction are outside of the range")
         found.append((gains((theirs - mine) / _width(fit), share, fit.weights), constant))
     gain, constant = min(found, key=lambda one: one[0].lower)
     constant = constant.item() if hasattr(constant, "item") else constant
@@ -289,7 +282,7 @@ def gains(x: Array, delta: float, weights: Array | None = None) -> MeanGain:
 class _Constant:
     """A model that always predicts the same, in the shape in which a loss asks for it."""
 
-    def __init__(self, value: Any, fit: Fit):
+    def __init__(self, value: Any, fit: k.Fit):
         self.value, self.classes_ = value, fit.get("classes_")
 
     def predict(self, X: Any) -> Array:
@@ -299,7 +292,7 @@ class _Constant:
         return np.tile(np.asarray(self.classes_) == self.value, (np.shape(X)[0], 1)).astype(float)
 
 
-def _constants(fit: Fit) -> tuple[list[Any], str]:
+def _constants(fit: k.Fit) -> tuple[list[Any], str]:
     """Constants to beat: the best of the training targets, or else every class."""
     known, classes = fit.get("train_y"), fit.get("classes_")
     if fit.loss.name not in ("zero_one", "squared", "absolute"):

@@ -18,9 +18,8 @@ from typing import Any
 import numpy as np
 from scipy.special import chdtri
 
-from lemmata.audit.kernel import claims
+from lemmata.audit.kernel import claims as k
 from lemmata.audit.kernel.attributes import attributes_sound, discrepancy, statements_true
-from lemmata.audit.kernel.claims import CannotTell, Fit, at_most, claim, rounding, unknown
 from lemmata.audit.predict.kernels import grams
 from lemmata.audit.predict.kernels.kernel_matrices import is_given
 from lemmata.audit.predict.kernels.kernel_ridge import mercer
@@ -38,15 +37,15 @@ LEVEL = 0.999  # of the test that the frequencies have the right spread
 # --- Nyström ----------------------------------------------------------------------------------------------------------
 
 
-def _landmarks(fit: Fit, rows: Any) -> Array:
+def _landmarks(fit: k.Fit, rows: Any) -> Array:
     """The numbers of the rows that are landmarks. Raises CannotTell."""
     chosen = np.asarray(fit.component_indices_).astype(int)
     if len(chosen) and not 0 <= chosen.min() <= chosen.max() < rows.shape[0]:
-        raise CannotTell(f"a landmark is row {chosen.max():,} and there are {rows.shape[0]:,}")
+        raise k.CannotTell(f"a landmark is row {chosen.max():,} and there are {rows.shape[0]:,}")
     return chosen
 
 
-def _features(fit: Fit, rows: Any) -> Array:
+def _features(fit: k.Fit, rows: Any) -> Array:
     """φ of rows, by definition."""
     N = np.asarray(fit.normalization_, dtype=np.float64)
     if is_given(fit):
@@ -54,15 +53,14 @@ def _features(fit: Fit, rows: Any) -> Array:
     return grams.products(fit, rows, fit.components_, N.T)
 
 
-def _cost_of_landmarks(fit: Fit) -> float:
+def _cost_of_landmarks(fit: k.Fit) -> float:
     q = len(np.asarray(fit.component_indices_))
     return float(q) ** 2 * (fit.data.shape[1] + 2 * q)
 
 
-@claim(
+@k.proved(
     "the features give the kernel between landmarks, to six digits",
-    kind=claims.PROVED,
-    source="ML Nyström",
+    "ML Nyström",
     cost=_cost_of_landmarks,
     needs=(grams.why_no_kernel,),
 )
@@ -72,24 +70,23 @@ def exact_on_landmarks(fit):
     chosen = _landmarks(fit, rows)
     Phi, K = _features(fit, rows[chosen]), grams.gram_among(fit, rows, chosen, chosen)
     if why := grams.why_no_kernel(fit):
-        return unknown(why)
+        return k.unknown(why)
     coarse = np.asarray(fit.normalization_).dtype
-    bound = max(EXACT, math.sqrt(rounding(coarse, len(K))) if coarse == np.float32 else 0.0)
+    bound = max(EXACT, math.sqrt(k.rounding(coarse, len(K))) if coarse == np.float32 else 0.0)
     largest = float(np.abs(K).max()) or 1.0
     advice = "normalization_ is not K_LL^(-1/2): pass the training data, or fit again"
-    return at_most(float(np.abs(Phi @ Phi.T - K).max()) / largest, bound, advice, unit="error")
+    return k.at_most(float(np.abs(Phi @ Phi.T - K).max()) / largest, bound, advice, unit="error")
 
 
-def _cost_of_trace(fit: Fit) -> float:
+def _cost_of_trace(fit: k.Fit) -> float:
     n, d = fit.data.shape
     q = len(np.asarray(fit.component_indices_))
     return float(n) * q * (d + q + 10) + 64.0 * n * d
 
 
-@claim(
+@k.proved(
     "the features miss at most 10 % of the kernel's trace on these rows",
-    kind=claims.PROVED,
-    source="ML Nyström; Drineas & Mahoney 2005",
+    "ML Nyström; Drineas & Mahoney 2005",
     cost=_cost_of_trace,
     needs=(grams.why_no_kernel,),
 )
@@ -98,17 +95,17 @@ def little_missed(fit):
     rows = whole(fit.data)
     _landmarks(fit, rows)
     if why := grams.why_no_kernel(fit):
-        return unknown(why)
+        return k.unknown(why)
     diagonal = grams.diagonal_of(fit, rows)
     missed = diagonal - (_features(fit, rows) ** 2).sum(axis=1)
     trace = float(diagonal.sum())
     if trace <= 0:
-        return unknown("the kernel is zero on these rows")
+        return k.unknown("the kernel is zero on these rows")
     advice = "more landmarks: raise n_components (or lower gamma)"
-    return at_most(float(np.abs(missed).sum()) / trace, MISSED, advice, unit="share of tr K")
+    return k.at_most(float(np.abs(missed).sum()) / trace, MISSED, advice, unit="share of tr K")
 
 
-def _compare_statements(fit: Fit) -> Mapping[str, float]:
+def _compare_statements(fit: k.Fit) -> Mapping[str, float]:
     """components_ : the rows that component_indices_ names; gamma_ : the one asked for; normalization_ : the sign of a root."""
     rows = whole(fit.data)
     chosen = np.asarray(fit.component_indices_).astype(int)
@@ -120,14 +117,14 @@ def _compare_statements(fit: Fit) -> Mapping[str, float]:
     found |= grams.gamma_stated(fit, rows)
     try:
         K = grams.gram(fit, rows[chosen], rows[chosen])
-    except CannotTell:
+    except k.CannotTell:
         return found
     # N K_LL is the root of K_LL, whose trace is not negative; −N would turn every feature around
     turned = float(np.sum(np.asarray(fit.normalization_, dtype=np.float64) * K.T)) < 0
     return found | {"normalization_": math.inf if turned else 0.0}
 
 
-def _wrong_landmarks(fit: Fit) -> Iterator[str]:
+def _wrong_landmarks(fit: k.Fit) -> Iterator[str]:
     q = len(np.asarray(fit.component_indices_))
     if not is_given(fit) and fit.components_.shape[0] != q:
         yield f"components_ has {fit.components_.shape[0]} rows, not {q}"
@@ -150,10 +147,9 @@ NYSTROEM_CLAIMS = (
 # --- random cosines ---------------------------------------------------------------------------------------------------
 
 
-@claim(
+@k.proved(
     "the features give the kernel of up to 300 rows to 0.1, in the root mean square over pairs",
-    kind=claims.PROVED,
-    source="Rahimi & Recht 2007",
+    "Rahimi & Recht 2007",
     cost=lambda fit: float(SAMPLE) ** 2 * (fit.data.shape[1] + np.shape(fit.random_weights_)[1]),
 )
 def near_kernel(fit):
@@ -166,13 +162,12 @@ def near_kernel(fit):
     rms = math.sqrt(float(np.mean((Phi @ Phi.T - K) ** 2)))
     advice = "more features: the error falls like 1/√n_components"
     note = f"the largest is {float(np.abs(Phi @ Phi.T - K).max()):.2g}"
-    return at_most(rms, ERROR, advice, unit="error", note=note)
+    return k.at_most(rms, ERROR, advice, unit="error", note=note)
 
 
-@claim(
+@k.statistical(
     "the frequencies have the spread of the kernel's law, 2γ",
-    kind=claims.STATISTICAL,
-    source="Rahimi & Recht 2007",
+    "Rahimi & Recht 2007",
     cost=lambda fit: float(np.size(fit.random_weights_)),
     confidence=LEVEL,
 )
@@ -181,15 +176,15 @@ def right_frequencies(fit):
     W = np.asarray(fit.random_weights_, dtype=np.float64)
     gamma = float(fit.gamma_)
     if gamma <= 0:
-        return unknown("gamma is 0: the kernel is constant")
+        return k.unknown("gamma is 0: the kernel is constant")
     found = float((W**2).sum()) / (2 * gamma)
     low, high = chdtri(W.size, 1 - (1 - LEVEL) / 2), chdtri(W.size, (1 - LEVEL) / 2)
     middle, half = (low + high) / 2, (high - low) / 2
     advice = "they are not draws for this gamma: fit again"
-    return at_most(abs(found - middle) / W.size, half / W.size, advice, unit="|Σw²/2γdD − 1|")
+    return k.at_most(abs(found - middle) / W.size, half / W.size, advice, unit="|Σw²/2γdD − 1|")
 
 
-def _gamma_alone(fit: Fit) -> Mapping[str, float]:
+def _gamma_alone(fit: k.Fit) -> Mapping[str, float]:
     """gamma_ : the one asked for, and offsets within a turn."""
     b = np.asarray(fit.random_offset_, dtype=np.float64)
     outside = max(float(-b.min()), float(b.max()) - 2 * math.pi, 0.0)

@@ -23,9 +23,8 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from lemmata.audit.kernel import claims
+from lemmata.audit.kernel import claims as k
 from lemmata.audit.kernel.attributes import attributes_sound, statements_true
-from lemmata.audit.kernel.claims import CannotTell, Evidence, Fit, at_least, at_most, claim, unknown
 from lemmata.audit.predict.kernels import grams
 from lemmata.audit.predict.rows import refuse_other_rows, whole
 from lemmata.audit.reduction.spectra import EIGH
@@ -40,24 +39,23 @@ HALF = 0.5  # of the digits may be lost in solving it
 # --- Mercer -----------------------------------------------------------------------------------------------------------
 
 
-@claim(
+@k.proved(
     "the kernel matrix of up to 300 of these rows is positive semidefinite",
-    kind=claims.PROVED,
-    source="ML Mercer",
+    "ML Mercer",
     needs=(grams.sampled_kernel,),
 )
 def mercer(fit):
     """An eigenvector with a negative value proves that κ is no inner product; principal blocks of a psd matrix are psd."""
     if grams.kernel_by_rules(fit):
         note = "by the rules that kernels are made by, for all inputs"
-        return at_least(0, 0, unit="λ_min", note=note)
+        return k.at_least(0, 0, unit="λ_min", note=note)
     found = grams.sampled_kernel(fit)
     some = f"{found.rows:,} of the rows; " if found.rows < fit.data.shape[0] else ""
     advice = "this is no kernel: the objective has no bound and the fit no meaning; use another (poly: coef0 >= 0; not sigmoid)"
     if found.skew > found.noise:
         advice = "a kernel is symmetric: pass (K + K.T) / 2, or the K of the training rows"
-        return at_most(found.skew, found.noise, advice, unit="|K − Kᵀ|")
-    return at_least(
+        return k.at_most(found.skew, found.noise, advice, unit="|K − Kᵀ|")
+    return k.at_least(
         found.least,
         -found.noise,
         advice,
@@ -80,7 +78,7 @@ class RidgeGap:
     size: float  # the largest √κ(x, x) of the rows
 
 
-def _problems(fit: Fit) -> tuple[Any, Array, Array, Array, Array]:
+def _problems(fit: k.Fit) -> tuple[Any, Array, Array, Array, Array]:
     """(rows, y, c, weights, α), all of matching shapes; rows that do not count are left out. Raises CannotTell."""
     rows, c = whole(fit.data), np.asarray(fit.dual_coef_, dtype=np.float64)
     n = rows.shape[0]
@@ -88,30 +86,30 @@ def _problems(fit: Fit) -> tuple[Any, Array, Array, Array, Array]:
     y = np.asarray(fit.y, dtype=np.float64).reshape(n, -1)
     c = c.reshape(n, -1)
     if c.shape != y.shape:
-        raise CannotTell(f"dual_coef_ is for {c.shape[1]} targets and y has {y.shape[1]}")
+        raise k.CannotTell(f"dual_coef_ is for {c.shape[1]} targets and y has {y.shape[1]}")
     s = np.ones(n) if fit.weights is None else np.asarray(fit.weights, dtype=np.float64)
     alpha = np.broadcast_to(np.asarray(fit.alpha, dtype=np.float64), (y.shape[1],))
     return rows, y, c, s, alpha
 
 
-def _cost_of_ridge(fit: Fit) -> float:
+def _cost_of_ridge(fit: k.Fit) -> float:
     n, d = fit.data.shape
     return float(n) ** 2 * (d + 12 + 2 * np.size(fit.dual_coef_) / n)
 
 
-@claims.fact(cost=_cost_of_ridge)
-def ridge(fit: Fit) -> RidgeGap:
+@k.fact(cost=_cost_of_ridge)
+def ridge(fit: k.Fit) -> RidgeGap:
     """Measure P and the gap at the stated c. Raises CannotTell."""
     rows, *problem = _problems(fit)
     grams.refuse_lost_digits(fit, rows)
     return _measure(fit, rows, *problem)
 
 
-def _measure(fit: Fit, rows: Any, y: Array, c: Array, s: Array, alpha: Array) -> RidgeGap:
+def _measure(fit: k.Fit, rows: Any, y: Array, c: Array, s: Array, alpha: Array) -> RidgeGap:
     counts = s > 0
     f = grams.products(fit, rows, rows, c)
     if np.any(c[~counts] != 0):
-        raise CannotTell("rows of weight 0 have coefficients: fit again without them")
+        raise k.CannotTell("rows of weight 0 have coefficients: fit again without them")
     divided = np.divide(c, s[:, None], out=np.zeros_like(c), where=counts[:, None])
     misfit = y - f
     r = np.where(counts[:, None], misfit - alpha * divided, 0.0)
@@ -132,19 +130,18 @@ def _largest_share(r: Array, terms: Array) -> float:
     return float(np.divide(np.abs(r), terms, out=np.zeros_like(r), where=terms > 0).max())
 
 
-@claim(
+@k.proved(
     "the objective is within 0.01 % of the least possible",
-    kind=claims.PROVED,
-    source="ML Kernel regression; duality",
+    "ML Kernel regression; duality",
     needs=(ridge, grams.why_no_kernel),
 )
 def near_optimum(fit):
     """½ Σ s r², r the residual of the linear system, bounds what any other function could gain."""
     found = ridge(fit)
     if why := grams.why_no_kernel(fit):
-        return unknown(why)
+        return k.unknown(why)
     if np.any(found.alpha <= 0):
-        return unknown("alpha = 0 asks for interpolation: there is no gap; see well_conditioned")
+        return k.unknown("alpha = 0 asks for interpolation: there is no gap; see well_conditioned")
     best = found.primal - found.gap
     rounded = found.primal <= np.finfo(float).tiny
     shares = np.divide(found.gap, best, out=np.full_like(best, np.inf), where=best > 0)
@@ -153,16 +150,16 @@ def near_optimum(fit):
     if share[worst] <= GAP:
         away = float(np.sqrt(2 * found.gap / found.alpha).max()) * found.size
         note = f"no prediction for these rows is off by more than {away:.2g}"
-        return at_most(share[worst], GAP, unit="gap / least", note=note)
+        return k.at_most(share[worst], GAP, unit="gap / least", note=note)
     return _look_further(fit, worst, share[worst])
 
 
-def _look_further(fit: Fit, j: int, share: float) -> Evidence:
+def _look_further(fit: k.Fit, j: int, share: float) -> k.Evidence:
     """Decide where the gap does not: is there something better? A search's coefficients for one target are measured as well."""
     rows, y, _, s, alpha = _problems(fit)
     c = fit.witness("better_ridge", y[:, j], s, float(alpha[j]))
     above = f"up to {100 * share:.3g} % above the best"
-    open_still = unknown(f"{above}: the dual coefficients do not tell")
+    open_still = k.unknown(f"{above}: the dual coefficients do not tell")
     if c is None or not np.isfinite(c).all():
         return open_still
     found, better = ridge(fit), _measure(fit, rows, y[:, [j]], c[:, None], s, alpha[[j]])
@@ -173,36 +170,34 @@ def _look_further(fit: Fit, j: int, share: float) -> Evidence:
     at_best, at_worst = (primal / part - 1 if part > 0 else math.inf for part in (value, lower))
     advice = "the coefficients do not solve (K + alpha I)c = y: pass the training data and weights, or raise alpha"
     if at_worst <= GAP:
-        return at_most(at_worst, GAP, unit="gap / least", witness={"dual_point": c})
+        return k.at_most(at_worst, GAP, unit="gap / least", witness={"dual_point": c})
     if at_best > GAP:
-        return at_most(at_best, GAP, advice, "excess / least", witness={"better_coefficients": c})
-    return unknown(f"between {100 * at_best:.3g} % and {100 * at_worst:.3g} % above the best")
+        return k.at_most(at_best, GAP, advice, "excess / least", witness={"better_coefficients": c})
+    return k.unknown(f"between {100 * at_best:.3g} % and {100 * at_worst:.3g} % above the best")
 
 
-@claim(
+@k.proved(
     "the coefficients solve (K + αI)c = y, to six digits of its terms",
-    kind=claims.PROVED,
-    source="ML Kernel regression; Oettli & Prager 1964",
+    "ML Kernel regression; Oettli & Prager 1964",
     needs=(ridge,),
 )
 def solves_system(fit):
     """They are the exact solution of a system whose entries differ from this one by at most that share."""
     dtype = np.asarray(fit.dual_coef_).dtype
     coarse = dtype if dtype.kind == "f" else np.dtype(np.float64)
-    bound = max(DIGITS, claims.rounding(coarse, fit.data.shape[0]))
+    bound = max(DIGITS, k.rounding(coarse, fit.data.shape[0]))
     advice = "pass the training data, its weights and the alpha of the fit, or fit again"
-    return at_most(ridge(fit).backward, bound, advice, unit="share of the terms left over")
+    return k.at_most(ridge(fit).backward, bound, advice, unit="share of the terms left over")
 
 
-def _cost_of_condition(fit: Fit) -> float:
+def _cost_of_condition(fit: k.Fit) -> float:
     n, d = fit.data.shape
     return EIGH * float(n) ** 3 + float(n) ** 2 * d if n <= grams.SOLVE else float(n) * d
 
 
-@claim(
+@k.proved(
     "solving (K + αI)c = y loses at most half of the digits",
-    kind=claims.PROVED,
-    source="ML Kernel regression; condition number",
+    "ML Kernel regression; condition number",
     cost=_cost_of_condition,
     needs=(grams.why_no_kernel,),
 )
@@ -221,18 +216,18 @@ def well_conditioned(fit):
         noise = len(values) * float(np.finfo(float).eps) * float(np.abs(values).max())
         least = float(np.abs(values).min())
         condition = float(np.abs(values).max()) / max(least, noise / n, np.finfo(float).tiny)
-        return at_most(condition, bound, advice, unit="condition number")
+        return k.at_most(condition, bound, advice, unit="condition number")
     if why := grams.why_no_kernel(fit):
-        return unknown(why)
+        return k.unknown(why)
     trace = float(grams.diagonal_of(fit, rows).sum())
     # λ_max ≤ tr K, and the least is at least that of the ridge
     above = (trace + float(ridges.max())) / max(float(ridges.min()), np.finfo(float).tiny)
     if above <= bound:
-        return at_most(above, bound, unit="condition number ≤")
-    return unknown(f"between 1 and {above:.2g}: {n:,} rows are too many for all eigenvalues")
+        return k.at_most(above, bound, unit="condition number ≤")
+    return k.unknown(f"between 1 and {above:.2g}: {n:,} rows are too many for all eigenvalues")
 
 
-def _disagreements(fit: Fit) -> Iterator[str]:
+def _disagreements(fit: k.Fit) -> Iterator[str]:
     rows, n = fit.get("X_fit_"), len(np.asarray(fit.dual_coef_))
     if rows is None or getattr(rows, "ndim", 0) != 2 or rows.shape[0] != n:
         yield f"X_fit_ does not have the {n:,} rows of dual_coef_"
@@ -247,7 +242,7 @@ def _disagreements(fit: Fit) -> Iterator[str]:
         yield "alpha is negative"
 
 
-def _statements(fit: Fit) -> Mapping[str, float]:
+def _statements(fit: k.Fit) -> Mapping[str, float]:
     """X_fit_: the rows; γ: the one asked for; dual_coef_: one row of coefficients per row."""
     rows = whole(fit.data)
     return {**grams.gamma_stated(fit, rows), "X_fit_": grams.difference(fit.X_fit_, rows)}

@@ -16,7 +16,6 @@ import numpy as np
 
 from lemmata.audit.kernel import claims
 from lemmata.audit.kernel.attributes import attributes_sound, discrepancy, statements_true
-from lemmata.audit.kernel.claims import CannotTell, Evidence, Fit, at_most, claim, unknown
 from lemmata.audit.predict.class_weights import class_factors
 from lemmata.audit.predict.kernels import grams, svm_problem
 from lemmata.audit.predict.kernels.kernel_matrices import is_given
@@ -34,10 +33,9 @@ FEASIBLE = 1e-6  # of C, by which β may leave its box
 # --- claims -----------------------------------------------------------------------------------------------------------
 
 
-@claim(
+@claims.proved(
     "the dual coefficients are feasible: 0 ≤ α ≤ C for every row, and they balance",
-    kind=claims.PROVED,
-    source="ML SVM dual",
+    "ML SVM dual",
     needs=(machines,),
 )
 def feasible(fit):
@@ -45,27 +43,28 @@ def feasible(fit):
     worst = max(machines(fit), key=lambda one: one.infeasibility)
     advice = "they are not those of this C and these weights: pass the training data, its weights and the C of the fit"
     outside = worst.infeasibility
-    return at_most(outside, FEASIBLE, advice, unit="share of C outside", note=worst.name)
+    return claims.at_most(outside, FEASIBLE, advice, unit="share of C outside", note=worst.name)
 
 
-@claim(
+@claims.proved(
     "the objective is within 1 % of the least possible",
-    kind=claims.PROVED,
-    source="ML SVM dual; duality gap",
+    "ML SVM dual; duality gap",
     needs=(problems, grams.why_no_kernel),
 )
 def near_optimum(fit):
     """P at the stated function and intercept against D at the stated α, made feasible."""
     found = problems(fit)
     if why := grams.why_no_kernel(fit):
-        return unknown(why)
+        return claims.unknown(why)
     worst = max(found, key=lambda one: one.share)
     return _look_further(fit, found) if worst.share > GAP else _accept(worst)
 
 
-def _accept(worst: MachineGap) -> Evidence:
+def _accept(worst: MachineGap) -> claims.Evidence:
     witness = {"dual_point": worst.bound_by}
-    return at_most(worst.share, GAP, unit="gap / least", note=_in_words(worst), witness=witness)
+    return claims.at_most(
+        worst.share, GAP, unit="gap / least", note=_in_words(worst), witness=witness
+    )
 
 
 def _in_words(one: MachineGap) -> str:
@@ -77,7 +76,7 @@ def _in_words(one: MachineGap) -> str:
     return f"{name}P = {one.primal:.6g}, D = {one.dual:.6g}{away}"
 
 
-def _look_further(fit: Fit, found: list[MachineGap]) -> Evidence:
+def _look_further(fit: claims.Fit, found: list[MachineGap]) -> claims.Evidence:
     """Decide where the gap does not: is there something better, or a better bound? The verdict rests on what is found."""
     least, decided = 0.0, []
     for one in sorted(found, key=lambda one: -one.share):
@@ -93,18 +92,18 @@ def _look_further(fit: Fit, found: list[MachineGap]) -> Evidence:
     if worst.share <= GAP:
         return _accept(worst)
     between = f"between {100 * least:.2g} % and {100 * worst.share:.3g} % above the best"
-    return unknown(f"{between}: lower tol, raise max_iter, or certify with more seconds")
+    return claims.unknown(f"{between}: lower tol, raise max_iter, or certify with more seconds")
 
 
-def _refute(one: MachineGap, excess: float, better: Array) -> Evidence:
+def _refute(one: MachineGap, excess: float, better: Array) -> claims.Evidence:
     advice = "not the best: raise max_iter, lower tol, and pass the data, weights and C of the fit"
     if one.primal / max(one.profiled, np.finfo(float).tiny) - 1 >= 0.9 * excess:
         advice = f"the intercept is wrong, {one.machine.b:.4g}: the same weights with {one.machine.best_b(one.f):.4g} do better"
     found = {"better_beta": better}
-    return at_most(excess, GAP, advice, "excess / least", _in_words(one), witness=found)
+    return claims.at_most(excess, GAP, advice, "excess / least", _in_words(one), witness=found)
 
 
-def _improve(fit: Fit, one: MachineGap) -> tuple[float, Array, MachineGap]:
+def _improve(fit: claims.Fit, one: MachineGap) -> tuple[float, Array, MachineGap]:
     """(by how much P exceeds something found, its β, the problem with the better bound).
 
     Candidates: the same f with the best b, a multiple of it, and what a search finds, whose β is a bound as well.
@@ -127,10 +126,9 @@ def _improve(fit: Fit, one: MachineGap) -> tuple[float, Array, MachineGap]:
     return excess, better, improved
 
 
-@claim(
+@claims.proved(
     "complementary slackness: every row is on its side of the margin, to 1 % of it",
-    kind=claims.PROVED,
-    source="ML SVM KKT",
+    "ML SVM KKT",
     needs=(problems,),
 )
 def slackness(fit):
@@ -143,10 +141,10 @@ def slackness(fit):
         if len(broken) and float(broken.max()) > worst:
             worst, row, at = float(broken.max()), int(one.machine.rows[broken.argmax()]), one
     advice = f"row {row} is on the wrong side: lower tol, raise max_iter; " + at.machine.name
-    return at_most(worst, SLACK, advice, unit="largest violation", note=_count(fit, found))
+    return claims.at_most(worst, SLACK, advice, unit="largest violation", note=_count(fit, found))
 
 
-def _unit(fit: Fit) -> float:
+def _unit(fit: claims.Fit) -> float:
     """The margin of classes; for a regression the deviation of y, or ε where y is constant."""
     if not is_regression(fit):
         return 1.0
@@ -156,7 +154,7 @@ def _unit(fit: Fit) -> float:
     return max(spread, float(fit.epsilon)) or 1.0
 
 
-def _count(fit: Fit, found: list[MachineGap]) -> str:
+def _count(fit: claims.Fit, found: list[MachineGap]) -> str:
     """Count the support vectors and those at the bound; with the margin."""
     n, s = fit.data.shape[0], len(np.asarray(fit.support_))
     text = f"{s:,} support vectors of {n:,} rows"
@@ -171,22 +169,18 @@ def _count(fit: Fit, found: list[MachineGap]) -> str:
     return text
 
 
-@claim(
-    "at most half of the rows are support vectors",
-    kind=claims.RULE_OF_THUMB,
-    source="ML SVM; Vapnik",
-)
+@claims.rule_of_thumb("at most half of the rows are support vectors", "ML SVM; Vapnik")
 def few_support_vectors(fit):
     """Leaving out a row that is no support vector changes nothing, and it is on its side: errors are among the others."""
     n = fit.data.shape[0] if fit.weights is None else int((np.asarray(fit.weights) > 0).sum())
     advice = "the machine remembers the rows: scale the columns, lower gamma, or change C (regression: raise epsilon)"
-    return at_most(len(np.asarray(fit.support_)) / n, 0.5, advice, unit="share of the rows")
+    return claims.at_most(len(np.asarray(fit.support_)) / n, 0.5, advice, unit="share of the rows")
 
 
 # --- what the attributes have to be -----------------------------------------------------------------------------------
 
 
-def _kept_vectors(fit: Fit) -> Any:
+def _kept_vectors(fit: claims.Fit) -> Any:
     """support_vectors_, or None: where K is given there are none, and scikit-learn keeps none for a function."""
     vectors = fit.get("support_vectors_")
     if is_given(fit) or (callable(fit.kernel) and vectors is not None and not vectors.shape[0]):
@@ -194,7 +188,7 @@ def _kept_vectors(fit: Fit) -> Any:
     return vectors
 
 
-def _disagreements(fit: Fit) -> Iterator[str]:
+def _disagreements(fit: claims.Fit) -> Iterator[str]:
     support, coef = np.asarray(fit.support_), dense(fit.dual_coef_)
     s = len(support)
     regression = is_regression(fit)
@@ -228,7 +222,7 @@ SOUND = attributes_sound(
 )
 
 
-def _statements(fit: Fit) -> Mapping[str, float]:
+def _statements(fit: claims.Fit) -> Mapping[str, float]:
     """Each stated number against the data.
 
     support_vectors_ : the rows that support_ names
@@ -257,7 +251,7 @@ def _statements(fit: Fit) -> Mapping[str, float]:
     return found
 
 
-def _rounding_of_kernel(fit: Fit) -> float:
+def _rounding_of_kernel(fit: claims.Fit) -> float:
     """The rounding error of an entry of K. LIBSVM keeps its kernel in float32: sums of it err by as much."""
     if not fit.get("made_by_libsvm", False):
         return 0.0
@@ -266,10 +260,10 @@ def _rounding_of_kernel(fit: Fit) -> float:
     return 8 * float(np.finfo(np.float32).eps) * float(np.abs(diagonal).max(initial=0.0))
 
 
-def _intercept_stated(fit: Fit) -> dict[str, float]:
+def _intercept_stated(fit: claims.Fit) -> dict[str, float]:
     try:
         found = problems(fit)
-    except CannotTell:
+    except claims.CannotTell:
         return {}
     coarse = _rounding_of_kernel(fit)
     errors = []

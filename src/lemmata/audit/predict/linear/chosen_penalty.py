@@ -148,10 +148,8 @@ def left_out_cost(fit: k.Fit) -> float:
 # --- claims -----------------------------------------------------------------------------------------------------------
 
 
-@k.claim(
-    "the chosen penalty has the least error of the path, by the folds it states",
-    kind=k.PROVED,
-    source="by definition",
+@k.proved(
+    "the chosen penalty has the least error of the path, by the folds it states", "by definition"
 )
 def alpha_best(fit: k.Fit) -> k.Evidence:
     """mse_path_ at alpha_ against its minimum; by the rule of one standard error, against that minimum and one such error."""
@@ -172,11 +170,7 @@ def alpha_best(fit: k.Fit) -> k.Evidence:
     return k.at_most(float(means[at]) - least, allowed, advice, unit="error above the least")
 
 
-@k.claim(
-    "weaker and stronger penalties than the chosen one were tried",
-    kind=k.RULE_OF_THUMB,
-    source="by definition",
-)
+@k.rule_of_thumb("weaker and stronger penalties than the chosen one were tried", "by definition")
 def alpha_inside(fit: k.Fit) -> k.Evidence:
     """Steps from the chosen penalty to the nearest end of the grid, the fewest over the outputs."""
     grid = _grid(fit)

@@ -121,10 +121,9 @@ def _rows(some: Array) -> str:
 # --- claims -----------------------------------------------------------------------------------------------------------
 
 
-@k.claim(
+@k.proved(
     "the normal equations hold: no column correlates with the residuals by more than 1e-4 (1e-7 of a constant prediction's)",
-    kind=k.PROVED,
-    source="ML Regression",
+    "ML Regression",
     needs=(problem,),
     cost=lambda fit: float(fit.data.size) * (objectives.outputs(fit) + 2),
 )
@@ -160,10 +159,9 @@ def normal_equations(fit: k.Fit) -> k.Evidence:
     return k.at_most(found[worst], bound[worst], advice, unit="|cos(column, residuals)|")
 
 
-@k.claim(
+@k.proved(
     "the data determines every weight: no column is a combination of others",
-    kind=k.PROVED,
-    source="ML Regression",
+    "ML Regression",
     needs=(columns_of,),
 )
 def weights_determined(fit: k.Fit) -> k.Evidence:
@@ -191,10 +189,9 @@ def weights_determined(fit: k.Fit) -> k.Evidence:
     return k.at_most(missing, 0, advice, unit="undetermined directions")
 
 
-@k.claim(
+@k.rule_of_thumb(
     "columns are not nearly collinear: their condition number is at most 100",
-    kind=k.RULE_OF_THUMB,
-    source="Belsley, Kuh & Welsch 1980",
+    "Belsley, Kuh & Welsch 1980",
     needs=(columns_of,),
 )
 def well_conditioned(fit: k.Fit) -> k.Evidence:
@@ -209,12 +206,7 @@ def well_conditioned(fit: k.Fit) -> k.Evidence:
     return k.at_most(1 / kept.min(), CONDITION, advice, unit="σ_max/σ_min")
 
 
-@k.claim(
-    "of all best weights these are the shortest",
-    kind=k.PROVED,
-    source="ML Regression",
-    needs=(columns_of,),
-)
+@k.proved("of all best weights these are the shortest", "ML Regression", needs=(columns_of,))
 def minimum_norm(fit: k.Fit) -> k.Evidence:
     """The part of w along directions that leave every prediction as it is: of the columns as they are, not scaled."""
     risk, at = problem(fit)
@@ -239,10 +231,9 @@ def minimum_norm(fit: k.Fit) -> k.Evidence:
     return k.at_most(share, bound, advice, unit)
 
 
-@k.claim(
+@k.rule_of_thumb(
     "no row alone moves the weights far: Cook's distances are at most 1",
-    kind=k.RULE_OF_THUMB,
-    source="Cook 1977",
+    "Cook 1977",
     needs=(columns_of,),
     cost=lambda fit: float(fit.data.shape[0]) * fit.data.shape[1] ** 2,
 )

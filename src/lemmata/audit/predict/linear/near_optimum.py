@@ -161,7 +161,7 @@ def near_optimum(read: objectives.Reader) -> k.Statement:
     """The claim that the objective is within 0.1 % of the least possible."""
     optimality = optimality_of(read)
 
-    @k.claim(WITHIN, kind=k.PROVED, source="Fenchel duality; ML Lasso", needs=(optimality,))
+    @k.proved(WITHIN, "Fenchel duality; ML Lasso", needs=(optimality,))
     def near_optimum(fit: k.Fit) -> k.Evidence:
         objective = objectives.objective_of(fit, read)
         if math.isinf(objective.C):
@@ -177,7 +177,7 @@ def first_order_point(read: objectives.Reader) -> k.Statement:
     sentence = "a first-order point: no column's slope is off by more than 0.05 % of its scale"
     source = "Karush, Kuhn & Tucker"
 
-    @k.claim(sentence, kind=k.PROVED, source=source, needs=(problem,), cost=slope_cost)
+    @k.proved(sentence, source, needs=(problem,), cost=slope_cost)
     def first_order_point(fit: k.Fit) -> k.Evidence:
         if math.isinf(objectives.objective_of(fit, read).C):
             return k.unknown("a hard margin has no slope: near_optimum decides")
@@ -319,7 +319,7 @@ def representer(read: objectives.Reader) -> k.Statement:
 
     sentence, source = "the weights lie in the span of the rows", "ML Representer theorem"
 
-    @k.claim(sentence, kind=k.PROVED, source=source, cost=cost)
+    @k.proved(sentence, source, cost=cost)
     def representer(fit: k.Fit) -> k.Evidence:
         if not applies(fit):
             return k.unknown("promised of weights with an ℓ2 penalty, and no other")

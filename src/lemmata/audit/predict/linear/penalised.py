@@ -47,20 +47,18 @@ def _too_small(found: near.Optimality, stated: object) -> float:
 # --- a whole path -----------------------------------------------------------------------------------------------------
 
 
-@k.claim(
+@k.proved(
     f"at every penalty of the path, {near.WITHIN}",
-    kind=k.PROVED,
-    source="Fenchel duality; ML Lasso",
+    "Fenchel duality; ML Lasso",
     needs=(path_optimality,),
 )
 def path_near_optimum(fit: k.Fit) -> k.Evidence:
     return near.judge(fit, path_optimality(fit))
 
 
-@k.claim(
+@k.proved(
     "at every penalty of the path, no column's slope is off by more than 0.1 % of its scale",
-    kind=k.PROVED,
-    source="Karush, Kuhn & Tucker",
+    "Karush, Kuhn & Tucker",
     needs=(path_problem,),
     cost=near.slope_cost,
 )

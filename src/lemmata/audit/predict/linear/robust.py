@@ -141,12 +141,7 @@ def optimality(fit: k.Fit) -> near.Optimality:
     return find(fit, *problem(fit))
 
 
-@k.claim(
-    near.WITHIN,
-    kind=k.PROVED,
-    source="Fenchel duality; ML Robust Regression",
-    needs=(optimality,),
-)
+@k.proved(near.WITHIN, "Fenchel duality; ML Robust Regression", needs=(optimality,))
 def near_optimum(fit: k.Fit) -> k.Evidence:
     if _loss(fit) == "tukey":
         return k.unknown("Tukey's loss is not convex: no gap is known, see first_order_point")
@@ -170,10 +165,9 @@ def row_weights(fit: k.Fit, r: Array) -> Array:
         return np.minimum(1.0, float(fit.epsilon) * float(fit.scale_) / np.abs(r))
 
 
-@k.claim(
+@k.proved(
     "a first-order point: no column correlates with the weighted residuals by more than 1e-4",
-    kind=k.PROVED,
-    source="ML Robust Regression",
+    "ML Robust Regression",
     needs=(problem,),
     cost=near.slope_cost,
 )
@@ -208,11 +202,8 @@ def outliers(fit: k.Fit, r: Array) -> Array:
     return np.abs(r) > float(width) * float(fit.scale_)
 
 
-@k.claim(
-    "fewer than half of the rows are outliers",
-    kind=k.RULE_OF_THUMB,
-    source="ML Robust Regression",
-    needs=(problem,),
+@k.rule_of_thumb(
+    "fewer than half of the rows are outliers", "ML Robust Regression", needs=(problem,)
 )
 def outliers_are_few(fit: k.Fit) -> k.Evidence:
     """The breakdown point: a majority of outliers is another law, and the fit describes whichever it found first."""

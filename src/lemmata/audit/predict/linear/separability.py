@@ -178,10 +178,9 @@ def _cost(fit: k.Fit) -> float:
     return 0.0 if _is_penalised(fit) else 6 * n * d * d
 
 
-@k.claim(
+@k.proved(
     "best weights exist: no direction separates the classes, or a penalty keeps the weights finite",
-    kind=k.PROVED,
-    source="Albert & Anderson 1984; ML Logistic Regression",
+    "Albert & Anderson 1984; ML Logistic Regression",
     needs=(problem,),
     cost=_cost,
 )

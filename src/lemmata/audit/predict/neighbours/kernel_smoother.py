@@ -7,9 +7,8 @@ from collections.abc import Mapping
 import numpy as np
 from scipy.spatial.distance import cdist
 
-from lemmata.audit.kernel import claims
+from lemmata.audit.kernel import claims as k
 from lemmata.audit.kernel.attributes import attributes_sound, discrepancy, statements_true
-from lemmata.audit.kernel.claims import CannotTell, Fit, at_least, at_most, claim, fact, unknown
 from lemmata.audit.predict.neighbours import knn, nearest_rows
 from lemmata.audit.predict.neighbours.knn import BEATEN, LEAST_ROWS, SHUFFLES
 from lemmata.audit.predict.neighbours.labels import equal_rows_agree, firsts_of, groups_of
@@ -25,18 +24,18 @@ SOUND = attributes_sound(
 )
 
 
-def _cost(fit: Fit) -> float:
+def _cost(fit: k.Fit) -> float:
     return 10.0 * min(fit.data.shape[0], QUERIES) * fit.data.shape[0]
 
 
-def _bandwidths(fit: Fit) -> Array:
+def _bandwidths(fit: k.Fit) -> Array:
     """The bandwidths that were compared, or the one that was given."""
     compared = fit.get("bandwidths_")
     return np.ravel(fit.bandwidth_ if compared is None else compared)
 
 
-@fact(cost=nearest_rows.cost_of_asking, needs=(ask,))
-def _distances(fit: Fit) -> Array:
+@k.fact(cost=nearest_rows.cost_of_asking, needs=(ask,))
+def _distances(fit: k.Fit) -> Array:
     """Measure the distance of each query to every row, (m, n), in units of `scale`."""
     asked = ask(fit)
     X = np.concatenate(list(nearest_rows.pieces(fit))) / asked.scale
@@ -44,7 +43,11 @@ def _distances(fit: Fit) -> Array:
 
 
 def _weights(
-    fit: Fit, asked: Neighbourhoods, alone: bool, h: float | None = None, only: Array | None = None
+    fit: k.Fit,
+    asked: Neighbourhoods,
+    alone: bool,
+    h: float | None = None,
+    only: Array | None = None,
 ) -> Array:
     """The share of each row in the prediction of each query, (m, n); `alone`: without the row and its copies."""
     D = _distances(fit)
@@ -62,7 +65,7 @@ def _weights(
     return W / W.sum(axis=1, keepdims=True)
 
 
-def _on_the_edge(fit: Fit, asked: Neighbourhoods, h: float) -> Array:
+def _on_the_edge(fit: k.Fit, asked: Neighbourhoods, h: float) -> Array:
     """Mark the queries with a row at the very distance h, where rounding decides what a boxcar lets in."""
     if fit.kernel != "boxcar":
         return np.zeros(len(asked.numbers), bool)
@@ -83,7 +86,7 @@ def _kernel(name: str, t: Array) -> Array:
         return powers[name] if name in powers else (t <= 1).astype(np.float64)
 
 
-def _statements(fit: Fit) -> Mapping[str, float]:
+def _statements(fit: k.Fit) -> Mapping[str, float]:
     found: dict[str, float] = {"rows": 2.0 * abs(fit.X_fit_.shape[0] - fit.data.shape[0])}
     if found["rows"]:
         return found
@@ -101,7 +104,7 @@ def _statements(fit: Fit) -> Mapping[str, float]:
     return found
 
 
-def _choice(fit: Fit, asked: Neighbourhoods, y: Array, unit: float) -> dict[str, float]:
+def _choice(fit: k.Fit, asked: Neighbourhoods, y: Array, unit: float) -> dict[str, float]:
     """The bandwidths compared are evenly spaced in their logarithm, their errors true, and the best of them was taken."""
     errors, compared = np.asarray(fit.loo_errors_, float), np.asarray(fit.bandwidths_, float)
     even = np.geomspace(compared[0], compared[-1], len(compared))
@@ -120,24 +123,23 @@ def _choice(fit: Fit, asked: Neighbourhoods, y: Array, unit: float) -> dict[str,
     return found
 
 
-def _cost_of_choices(fit: Fit) -> float:
+def _cost_of_choices(fit: k.Fit) -> float:
     return _cost(fit) * (1 + 0.2 * len(_bandwidths(fit)))
 
 
 TRUE = statements_true(_statements, cost=_cost_of_choices, needs=(_distances,))
 
 
-def _cost_of_shuffling(fit: Fit) -> float:
+def _cost_of_shuffling(fit: k.Fit) -> float:
     (n, _), choices = fit.data.shape, len(_bandwidths(fit))
     products = 0.1 * SHUFFLES * choices * min(n, QUERIES) * n  # by BLAS
     return _cost_of_choices(fit) + products + 1e5 * SHUFFLES
 
 
-@claim(
+@k.statistical(
     "leave-one-out predictions are nearer to the targets than to 99 % of shuffled targets",
-    kind=claims.STATISTICAL,
+    "ML k-Nearest Neighbors; permutation test",
     confidence=1 - BEATEN,
-    source="ML k-Nearest Neighbors; permutation test",
     cost=_cost_of_shuffling,
     needs=(_distances, groups_of),
 )
@@ -148,12 +150,12 @@ def leave_one_out(fit):
     """
     asked, y = ask(fit), np.asarray(fit.y, dtype=np.float64).reshape(fit.data.shape[0], -1)
     if len(y) < 2 or not (np.ptp(y, axis=0) > 0).any():
-        return unknown("the targets are all equal")
+        return k.unknown("the targets are all equal")
     y = knn.standardise(y)
     first = firsts_of(fit) & (True if fit.weights is None else np.asarray(fit.weights) > 0)
     some, rows = np.flatnonzero(first[asked.numbers]), np.flatnonzero(first)
     if len(some) < LEAST_ROWS:
-        return unknown(f"fewer than {LEAST_ROWS} different rows")
+        return k.unknown(f"fewer than {LEAST_ROWS} different rows")
     rng = np.random.default_rng(len(y))
     orders = [np.arange(len(rows)), *(rng.permutation(len(rows)) for _ in range(SHUFFLES))]
     targets = np.zeros((len(y), len(orders) * y.shape[1]))
@@ -166,54 +168,48 @@ def leave_one_out(fit):
     beaten = int((losses[1:] <= losses[0] * (1 + 1e-12)).sum())
     advice = "nearness says nothing about the target here: choose other features, scale them, or another bandwidth"
     note = f"{100 * losses[0]:.0f} % of the variance is left"
-    return at_most((1 + beaten) / (1 + SHUFFLES), BEATEN, advice, unit="p", note=note)
+    return k.at_most((1 + beaten) / (1 + SHUFFLES), BEATEN, advice, unit="p", note=note)
 
 
-def _effective(fit: Fit) -> float:
+def _effective(fit: k.Fit) -> float:
     """The number of rows that a prediction averages: the median of 1/Σw² over the queries, each left out. Raises CannotTell."""
     if fit.data.shape[0] < 3:
-        raise CannotTell("fewer than three rows")
+        raise k.CannotTell("fewer than three rows")
     W = _weights(fit, ask(fit), True)
     return float(np.median(1 / (W**2).sum(axis=1)))
 
 
-@claim(
+@k.rule_of_thumb(
     "a prediction averages at most half of the rows (median of 1/Σw²)",
-    kind=claims.RULE_OF_THUMB,
-    source="ML Bias-variance tradeoff in k-NN",
+    "ML Bias-variance tradeoff in k-NN",
     cost=_cost,
     needs=(_distances,),
 )
 def smooths_locally(fit):
     advice = "the bandwidth is so large that predictions are all about the mean: lower it"
-    return at_most(_effective(fit) / (fit.data.shape[0] - 1), MOST_ROWS, advice, unit="share")
+    return k.at_most(_effective(fit) / (fit.data.shape[0] - 1), MOST_ROWS, advice, unit="share")
 
 
-@claim(
+@k.rule_of_thumb(
     "a prediction averages at least two rows besides its own (median of 1/Σw²)",
-    kind=claims.RULE_OF_THUMB,
-    source="ML Bias-variance tradeoff in k-NN",
+    "ML Bias-variance tradeoff in k-NN",
     cost=_cost,
     needs=(_distances,),
 )
 def averages_several(fit):
     advice = "the bandwidth is so small that each row predicts itself alone: raise it"
-    return at_least(_effective(fit), COMPANY, advice, unit="rows")
+    return k.at_least(_effective(fit), COMPANY, advice, unit="rows")
 
 
-@claim(
-    "the bandwidth chosen is inside of what was compared",
-    kind=claims.PROVED,
-    source="by definition",
-)
+@k.proved("the bandwidth chosen is inside of what was compared", "by definition")
 def bandwidth_inside(fit):
     """At the end of the range another bandwidth may be better."""
     compared = fit.get("bandwidths_")
     if compared is None:
-        return unknown("the bandwidth was given, not chosen")
+        return k.unknown("the bandwidth was given, not chosen")
     end = int(fit.bandwidth_ in (np.min(compared), np.max(compared)))
     advice = "the best bandwidth lies at the end of the range compared: pass one beyond it, or the mean is as good"
-    return at_most(end, 0, advice, unit="at the end")
+    return k.at_most(end, 0, advice, unit="at the end")
 
 
 SMOOTHER_CLAIMS = (

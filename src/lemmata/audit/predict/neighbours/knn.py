@@ -16,7 +16,6 @@ import numpy as np
 
 from lemmata.audit.kernel import claims
 from lemmata.audit.kernel.attributes import attributes_sound, discrepancy, statements_true
-from lemmata.audit.kernel.claims import CannotTell, Evidence, Fit, at_most, claim, unknown
 from lemmata.audit.kernel.concentration import clopper_pearson
 from lemmata.audit.predict.neighbours import labels, nearest_rows
 from lemmata.audit.predict.neighbours.nearest_rows import Neighbourhoods, answer, ask, dense
@@ -35,7 +34,7 @@ CONTRAST = 0.75  # k-th neighbour against any row
 # --- what the attributes have to be -----------------------------------------------------------------------------------
 
 
-def disagreements(fit: Fit) -> Iterator[str]:
+def disagreements(fit: claims.Fit) -> Iterator[str]:
     k = fit.get("n_neighbors")
     if k is not None and not k >= 1:
         yield f"n_neighbors is {k}"
@@ -66,7 +65,7 @@ def _entries(X: Any) -> Array:
 SOUND = attributes_sound({"n_samples_fit_": ">0 int"}, disagreements)
 
 
-def _statements(fit: Fit) -> Mapping[str, float]:
+def _statements(fit: claims.Fit) -> Mapping[str, float]:
     """The kept rows and targets are those of the data, to the bit; predictions are the votes of the true neighbours."""
     n = fit.data.shape[0]
     found = {"n_samples_fit_": float(abs(int(fit.n_samples_fit_) - n)) * 2}
@@ -78,7 +77,7 @@ def _statements(fit: Fit) -> Mapping[str, float]:
     return found
 
 
-def kept_as_given(fit: Fit) -> dict[str, float]:
+def kept_as_given(fit: claims.Fit) -> dict[str, float]:
     """Count the kept rows and targets that differ from the data."""
     found: dict[str, float] = {}
     X, y = fit.get("X_fit_"), fit.get("y_fit_")
@@ -101,7 +100,7 @@ def kept_as_given(fit: Fit) -> dict[str, float]:
     return found
 
 
-def _wrong_predictions(fit: Fit) -> float | None:
+def _wrong_predictions(fit: claims.Fit) -> float | None:
     """The largest error of a prediction, in units of its rounding; None where there is nothing to compare."""
     predicts, k = fit.has("predict") and fit.y is not None, int(fit.n_neighbors)
     if not predicts or fit.weights is not None or k > fit.data.shape[0]:
@@ -124,14 +123,14 @@ def _wrong_predictions(fit: Fit) -> float | None:
     return discrepancy(answer(fit.model.predict, queries), true, size, digits)
 
 
-def targets_of(fit: Fit) -> tuple[Array, float, float]:
+def targets_of(fit: claims.Fit) -> tuple[Array, float, float]:
     """(y in float64, its largest size, the share of it to which predictions are true)."""
     y = np.asarray(fit.y, dtype=np.float64)
     digits = DIGITS if np.asarray(fit.y).dtype == np.float64 else 1e-4
     return y, np.abs(y).max(initial=0.0) or 1.0, digits
 
 
-def _clear_queries(fit: Fit, asked: Neighbourhoods, k: int) -> Array:
+def _clear_queries(fit: claims.Fit, asked: Neighbourhoods, k: int) -> Array:
     """Which queries have one answer: no tie at the k-th place, and at most one row at distance 0 if distances are inverted."""
     tie, distances = asked.blur, asked.distances
     clear = np.ones(len(distances), bool)
@@ -143,7 +142,7 @@ def _clear_queries(fit: Fit, asked: Neighbourhoods, k: int) -> Array:
     return clear
 
 
-def shares_of(fit: Fit, distances: Array) -> Array:
+def shares_of(fit: claims.Fit, distances: Array) -> Array:
     """The share of each neighbour in a prediction, as `weights` says."""
     weights = labels.weights_of_votes(fit)
     if weights in ("uniform", None):
@@ -169,33 +168,38 @@ TRUE = statements_true(_statements, cost=claims.passes(2), needs=(ask,))
 # --- are they the nearest? --------------------------------------------------------------------------------------------
 
 
-@claim(
+@claims.statistical(
     "at least 95 % of the rows, as queries, get rows as near as their k nearest, with their distances",
-    kind=claims.STATISTICAL,
+    "ML k-Nearest Neighbors; Clopper & Pearson 1934",
     confidence=1 - RISK,
-    source="ML k-Nearest Neighbors; Clopper & Pearson 1934",
     needs=(ask,),
 )
 def neighbours_exact(fit):
     """Each query sampled is proved right or wrong; the rest follows with the confidence of the sample."""
     asked, k, n = ask(fit), int(fit.n_neighbors), fit.data.shape[0]
     if k > n:
-        return unknown(f"n_neighbors = {k} exceeds the {n} rows")
+        return claims.unknown(f"n_neighbors = {k} exceeds the {n} rows")
     distances, rows = answer(fit.model.kneighbors, asked.queries, k)
     m = len(asked.numbers)
     wrong = int((~_is_nearest(fit, asked, np.asarray(distances), np.asarray(rows), k)).sum())
     advice = "this search is approximate, or the rows are not those it was fitted to: use algorithm='brute'"
     if asked.complete:
         note = "all rows were asked about"
-        return at_most(wrong / n, WRONG, advice, unit="share wrong", kind=claims.PROVED, note=note)
+        return claims.at_most(
+            wrong / n, WRONG, advice, unit="share wrong", kind=claims.PROVED, note=note
+        )
     low, high = clopper_pearson(wrong, m, 2 * RISK)  # each end at RISK: only one is used
     note = f"{m - wrong} of {m} queries right, proved for each of them"
     if low <= WRONG < high:
-        return unknown(note, wrong / m, "share wrong")
-    return at_most(high if high <= WRONG else low, WRONG, advice, unit="share wrong", note=note)
+        return claims.unknown(note, wrong / m, "share wrong")
+    return claims.at_most(
+        high if high <= WRONG else low, WRONG, advice, unit="share wrong", note=note
+    )
 
 
-def _is_nearest(fit: Fit, asked: Neighbourhoods, distances: Array, rows: Array, k: int) -> Array:
+def _is_nearest(
+    fit: claims.Fit, asked: Neighbourhoods, distances: Array, rows: Array, k: int
+) -> Array:
     """Whether each query's answer is k different rows, none farther than the true k-th, with true distances."""
     m, n = len(asked.numbers), fit.data.shape[0]
     if distances.shape != (m, k) or rows.shape != (m, k) or rows.min() < 0 or rows.max() >= n:
@@ -215,16 +219,15 @@ def _is_nearest(fit: Fit, asked: Neighbourhoods, distances: Array, rows: Array, 
 # --- does nearness say anything? --------------------------------------------------------------------------------------
 
 
-def _cost_of_shuffling(fit: Fit) -> float:
+def _cost_of_shuffling(fit: claims.Fit) -> float:
     m = min(fit.data.shape[0], nearest_rows.QUERIES)
     return SHUFFLES * (20.0 * m * int(fit.n_neighbors) + 1e5)
 
 
-@claim(
+@claims.statistical(
     "neighbours without the row itself predict its target better than 99 % of shuffled targets let them",
-    kind=claims.STATISTICAL,
+    "ML k-Nearest Neighbors; permutation test",
     confidence=1 - BEATEN,
-    source="ML k-Nearest Neighbors; permutation test",
     cost=_cost_of_shuffling,
     needs=(ask, labels.groups_of),
 )
@@ -238,7 +241,7 @@ def leave_one_out(fit):
     usable = first[asked.numbers] & (taking_part.sum(axis=1) >= k)
     if np.count_nonzero(usable) < LEAST_ROWS:
         why = f"fewer than {LEAST_ROWS} different rows have {k} different neighbours"
-        return unknown(f"{why} among the nearest")
+        return claims.unknown(f"{why} among the nearest")
     order = np.argsort(~taking_part[usable], axis=1, kind="stable")[:, :k]
     near = np.take_along_axis(asked.rows[usable], order, axis=1)
     distances = np.take_along_axis(asked.distances[usable], order, axis=1)
@@ -249,11 +252,11 @@ def leave_one_out(fit):
     return judge_shuffles(asked.numbers[usable], near, shares, y, fit.has("classes_"))
 
 
-def _neighbours_besides(fit: Fit) -> int:
+def _neighbours_besides(fit: claims.Fit) -> int:
     """Return n_neighbors. Raises CannotTell where there are not so many rows besides a query."""
     n, k = fit.data.shape[0], int(fit.n_neighbors)
     if k > n - 1:
-        raise CannotTell(f"n_neighbors = {k}, and without the row itself there are {n - 1}")
+        raise claims.CannotTell(f"n_neighbors = {k}, and without the row itself there are {n - 1}")
     return k
 
 
@@ -272,13 +275,15 @@ def standardise(y: Array) -> Array:
     return (y - y.mean(axis=0)) / np.where(np.ptp(y, axis=0) > 0, y.std(axis=0), 1)
 
 
-def judge_shuffles(own: Array, near: Array, shares: Array, y: Array, classes: bool) -> Evidence:
+def judge_shuffles(
+    own: Array, near: Array, shares: Array, y: Array, classes: bool
+) -> claims.Evidence:
     """The share of shuffles of the targets of all rows involved that are predicted as well as the true ones."""
     involved, places = np.unique(np.concatenate([own[:, None], near], axis=1), return_inverse=True)
     places = places.reshape(len(own), -1)
     y = y[involved]
     if len(np.unique(y, axis=0)) < 2:
-        return unknown("the targets of the rows asked about are all equal")
+        return claims.unknown("the targets of the rows asked about are all equal")
     if not classes:
         y = standardise(y.astype(np.float64).reshape(len(y), -1))
     codes = np.unique(y) if classes else y
@@ -295,7 +300,9 @@ def judge_shuffles(own: Array, near: Array, shares: Array, y: Array, classes: bo
     right = f"{100 * (1 - ours / len(own)):.1f} % of {len(own)} rows right" if classes else ""
     left = "" if classes else f"{100 * ours / len(own) / y.shape[1]:.0f} % of the variance is left"
     advice = "neighbours say nothing about the target here: choose other features, scale them, or another model"
-    return at_most((1 + beaten) / (1 + SHUFFLES), BEATEN, advice, unit="p", note=right + left)
+    return claims.at_most(
+        (1 + beaten) / (1 + SHUFFLES), BEATEN, advice, unit="p", note=right + left
+    )
 
 
 # --- how local are neighbourhoods? ------------------------------------------------------------------------------------
@@ -318,41 +325,39 @@ def intrinsic_dimension(asked: Neighbourhoods) -> float:
     return float(np.count_nonzero(usable)) / total if total > 0 else np.inf
 
 
-@claim(
+@claims.rule_of_thumb(
     "k of the rows fill at most 0.6 of each side of what all of them fill, by the dimension of the data: (k/n)^(1/m)",
-    kind=claims.RULE_OF_THUMB,
-    source="ML Curse of dimensionality; Levina & Bickel 2004",
+    "ML Curse of dimensionality; Levina & Bickel 2004",
     needs=(ask,),
 )
 def neighbourhoods_local(fit):
     asked, n, k = ask(fit), fit.data.shape[0], int(fit.n_neighbors)
     if k >= n:
-        return at_most(1.0, REACH, "lower n_neighbors: all rows are neighbours", unit="side")
+        return claims.at_most(1.0, REACH, "lower n_neighbors: all rows are neighbours", unit="side")
     if n < 5:
-        return unknown(f"{n} rows do not show the dimension they fill")
+        return claims.unknown(f"{n} rows do not show the dimension they fill")
     m = intrinsic_dimension(asked)
     if m == 0:
-        return unknown("the rows are all equal")
+        return claims.unknown("the rows are all equal")
     note = f"the rows fill about {m:.1f} dimensions (Levina & Bickel)"
     advice = (
         "reduce the dimension first (PCA, fewer features), collect more rows, or lower n_neighbors"
     )
-    return at_most((k / n) ** (1 / m), REACH, advice, unit="side", note=note)
+    return claims.at_most((k / n) ** (1 / m), REACH, advice, unit="side", note=note)
 
 
-@claim(
+@claims.rule_of_thumb(
     "the k-th neighbour is on average at most 3/4 as far as any row",
-    kind=claims.RULE_OF_THUMB,
-    source="ML Curse of dimensionality; Beyer et al. 1999",
+    "ML Curse of dimensionality; Beyer et al. 1999",
     needs=(ask,),
 )
 def distances_differ(fit):
     asked, k = ask(fit), _neighbours_besides(fit)
     if not asked.apart > 0:
-        return unknown("the rows are all equal")
+        return claims.unknown("the rows are all equal")
     near = without_itself(asked, k)[1][:, -1].mean()
     advice = "the nearest rows are hardly nearer than any: reduce the dimension first, or use another metric"
-    return at_most(near / asked.apart, CONTRAST, advice, unit="k-th / any")
+    return claims.at_most(near / asked.apart, CONTRAST, advice, unit="k-th / any")
 
 
 NEIGHBOUR_CLAIMS = (SOUND, TRUE, neighbours_exact, neighbourhoods_local, distances_differ)

@@ -6,68 +6,60 @@ from typing import Any
 
 import numpy as np
 
-from lemmata.audit.kernel import claims
-from lemmata.audit.kernel.claims import CannotTell, Fit, at_least, at_most, claim, fact, unknown
+from lemmata.audit.kernel import claims as k
 from lemmata.audit.trust.seen_rows import row_keys
 
 Array = np.ndarray
 MOST = 0.9  # share of the most frequent class
 
 
-@fact(cost=claims.passes(10))
-def groups_of(fit: Fit) -> Array:
+@k.fact(cost=k.passes(10))
+def groups_of(fit: k.Fit) -> Array:
     """Give each row a number, the same for equal rows."""
     keys = np.concatenate(row_keys(*(block for block, _ in fit.data)))
     return np.unique(keys, return_inverse=True)[1].ravel()
 
 
-def weights_of_votes(fit: Fit) -> Any:
+def weights_of_votes(fit: k.Fit) -> Any:
     """Return how the model weighs votes; `fit.weights` are the weights of the rows."""
     return getattr(fit.model, "weights", "uniform")
 
 
-def _class_counts(fit: Fit) -> Array:
+def _class_counts(fit: k.Fit) -> Array:
     """Count the rows of each class. Raises CannotTell."""
     if np.ndim(fit.y) == 2:
-        raise CannotTell("several outputs: certify them one by one")
+        raise k.CannotTell("several outputs: certify them one by one")
     return np.bincount(fit.y, fit.weights, minlength=len(fit.classes_))
 
 
-@claim(
+@k.proved(
     "every class has rows enough to win a vote of k: k/c for c classes",
-    kind=claims.PROVED,
-    source="by counting",
+    "by counting",
     cost=lambda fit: float(fit.data.shape[0]),
 )
 def classes_can_win(fit):
     """The winner of k votes has at least k/c, and a class has no more votes than rows."""
     counts = _class_counts(fit)
     if weights_of_votes(fit) not in ("uniform", None):
-        return unknown("votes are weighted by distance: a single near row can win")
+        return k.unknown("votes are weighted by distance: a single near row can win")
     least = int(np.argmin(counts))
     advice = f"class {fit.classes_[least]!r} can never be predicted: lower n_neighbors, or weigh votes by distance"
-    return at_least(counts[least], int(fit.n_neighbors) / len(counts), advice, unit="rows")
+    return k.at_least(counts[least], int(fit.n_neighbors) / len(counts), advice, unit="rows")
 
 
-@claim(
+@k.rule_of_thumb(
     "no class has more than 90 % of the rows",
-    kind=claims.RULE_OF_THUMB,
-    source="ML k-Nearest Neighbors",
+    "ML k-Nearest Neighbors",
     cost=lambda fit: float(fit.data.shape[0]),
 )
 def no_class_dominates(fit):
     counts = _class_counts(fit)
     most = int(np.argmax(counts))
     advice = f"most votes go to {fit.classes_[most]!r} by number alone: judge by recall, or balance the classes"
-    return at_most(counts[most] / counts.sum(), MOST, advice, unit="share")
+    return k.at_most(counts[most] / counts.sum(), MOST, advice, unit="share")
 
 
-@claim(
-    "equal rows have equal targets",
-    kind=claims.PROVED,
-    source="ML Bayes classifier",
-    needs=(groups_of,),
-)
+@k.proved("equal rows have equal targets", "ML Bayes classifier", needs=(groups_of,))
 def equal_rows_agree(fit):
     """Where they do not, no function of the rows can be right on all of them: a floor for every model on this data."""
     groups = groups_of(fit)
@@ -81,22 +73,22 @@ def equal_rows_agree(fit):
         np.maximum.at(best, groups, counts[pair.ravel()])
         floor = 1 - best.sum() / len(y)
         note = f"no model is right on more than {100 * (1 - floor):.1f} % of these rows"
-        return at_most(floor, 0, advice, unit="least error", note=note if floor > 0 else "")
+        return k.at_most(floor, 0, advice, unit="least error", note=note if floor > 0 else "")
     y = y.astype(np.float64).reshape(len(y), -1)
     first = np.zeros(groups.max() + 1, np.int64)
     first[groups[::-1]] = np.arange(len(y))[::-1]
     apart = y - y[first[groups]]
     if not apart.any():
-        return at_most(0, 0, advice, unit="least error")
+        return k.at_most(0, 0, advice, unit="least error")
     counts = np.bincount(groups)[:, None]
     means = np.stack([np.bincount(groups, column) for column in apart.T], axis=1) / counts
     inside, total = ((apart - means[groups]) ** 2).sum(), ((y - y.mean(axis=0)) ** 2).sum()
     note = f"no model leaves less than {100 * inside / total:.1f} % of the variance of these rows"
     least = max(inside / total, np.finfo(float).tiny)
-    return at_most(least, 0, advice, unit="least error", note=note)
+    return k.at_most(least, 0, advice, unit="least error", note=note)
 
 
-def firsts_of(fit: Fit) -> Array:
+def firsts_of(fit: k.Fit) -> Array:
     """Which rows are the first among their equals: copies of records must not vouch for each other."""
     groups = groups_of(fit)
     return np.isin(np.arange(len(groups)), np.unique(groups, return_index=True)[1])
