@@ -12,9 +12,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+
+from lemmata.completion.data.entries import Entries, WeightedEntries
 
 Array = np.ndarray
 
@@ -23,21 +26,28 @@ DESCENT = 10_000  # sweeps of co-ordinate descent, where pivoting goes round in 
 
 
 @dataclass(frozen=True, eq=False)
-class Rows:
-    """The least-squares problems of some rows, in float64."""
+class RowProblems:
+    """One least-squares problem per row of the entries."""
 
-    indptr: Array
-    indices: Array
-    values: Array
+    entries: Entries
     V: Array  # (m, k)
-    shift: Array  # (m,)
-    G: Array  # (k, k), or (0, k)
     reg: Array  # (n,) λ_i
     bias_reg: Array  # (n,) κ_i
-    bias: bool
-    implicit: bool
-    alpha: float
-    given: Array | None = None  # weights of the entries
+    eps: float  # the rounding that V and the values have been through
+    bias: bool = False
+    shift: Array | None = None  # (m,) what is taken from the values
+    alpha: float | None = None  # of implicit feedback; None: explicit
+    gram: Array | None = None  # (k, k) VᵀV, with implicit feedback
+    start: Array | None = None  # (n, p) where to begin
+
+    @property
+    def implicit(self) -> bool:
+        return self.alpha is not None
+
+    @property
+    def unknowns(self) -> int:
+        """p of a row: its factors and its bias."""
+        return self.V.shape[1] + self.bias
 
     @cached_property
     def Z(self) -> Array:
@@ -47,66 +57,92 @@ class Rows:
     @cached_property
     def ridge(self) -> Array:
         """λ_i, and κ_i for the bias (n, p)."""
-        out = np.repeat(self.reg[:, None], self.V.shape[1] + self.bias, axis=1)
+        out = np.repeat(self.reg[:, None], self.unknowns, axis=1)
         if self.bias:
             out[:, -1] = self.bias_reg
         return out
 
     @cached_property
     def counts(self) -> Array:
-        return np.diff(self.indptr)
+        return np.diff(self.entries.indptr)
 
     @cached_property
     def weights(self) -> Array:
         """β."""
-        if self.implicit:
-            return self.alpha * np.abs(self.values)
-        return np.ones(len(self.values)) if self.given is None else self.given
+        values, given = self.entries.values, self.entries.weights
+        if self.alpha is not None:
+            return self.alpha * np.abs(values)
+        return np.ones(len(values)) if given is None else given
 
     @cached_property
     def targets(self) -> Array:
         """t."""
-        if self.implicit:
-            return (1 + self.alpha * np.abs(self.values)) * (self.values > 0)
-        wanted = self.values - self.shift[self.indices]
-        return wanted if self.given is None else self.given * wanted
+        (_, indices, values), given = self.entries, self.entries.weights
+        if self.alpha is not None:
+            return (1 + self.alpha * np.abs(values)) * (values > 0)
+        wanted = values if self.shift is None else values - self.shift[indices]
+        return wanted if given is None else given * wanted
 
     @cached_property
     def _pattern(self) -> sp.csr_array:
-        size = len(self.reg), len(self.V)
-        return sp.csr_array((self.values, self.indices, self.indptr), shape=size)
+        indptr, indices, values = self.entries
+        return sp.csr_array((values, indices, indptr), shape=(len(self.reg), len(self.V)))
 
     def times(self, x: Array, B: Array) -> Array:
         """S B for the sparse S with x at the entries."""
         self._pattern.data = x  # to make another one takes longer than a small product
         return np.asarray(self._pattern @ B)
 
-    def cut(self, size: int) -> Iterator[tuple[slice, Rows]]:
+    def in_float64(self) -> RowProblems:
+        """The same problems, all in float64."""
+        indptr, indices, values = self.entries
+        entries = Entries(np.asarray(indptr, np.int64), np.asarray(indices), _wide(values))
+        if self.entries.weights is not None:
+            entries = WeightedEntries.of(entries, _wide(self.entries.weights))
+        wide: dict[str, Any] = {name: getattr(self, name) for name in ("shift", "gram", "start")}
+        wide = {name: None if part is None else _wide(part) for name, part in wide.items()}
+        return replace(self, entries=entries, V=_wide(self.V), **wide)
+
+    def take(self, rows: Array) -> RowProblems:
+        """The problems of some rows in float64, to be solved once more."""
+        indptr, counts = self.entries.indptr, self.counts[rows]
+        pointers = np.r_[0, np.cumsum(counts)].astype(np.int64)
+        places = np.repeat(indptr[rows] - pointers[:-1], counts) + np.arange(pointers[-1])
+        entries, V = self._some_entries(pointers, places), _wide(self.V)
+        gram = V.T @ V if self.implicit else None
+        own = {"reg": self.reg[rows], "bias_reg": self.bias_reg[rows]}
+        return replace(self, entries=entries, V=V, **own, gram=gram, start=None).in_float64()
+
+    def cut(self, size: int) -> Iterator[tuple[slice, RowProblems]]:
         """So many rows at once, with the columns that they have entries in."""
-        if len(self.reg) <= size and len(self.indices) >= len(self.V):
+        indptr, indices, _ = self.entries
+        if len(self.reg) <= size and len(indices) >= len(self.V):
             yield slice(0, len(self.reg)), self
             return
         for first in range(0, len(self.reg), size):
             rows = slice(first, min(first + size, len(self.reg)))
-            here = slice(self.indptr[rows.start], self.indptr[rows.stop])
-            used, indices = np.unique(self.indices[here], return_inverse=True)
-            yield (
-                rows,
-                replace(
-                    self,
-                    indptr=self.indptr[rows.start : rows.stop + 1] - self.indptr[rows.start],
-                    indices=indices.reshape(-1),
-                    values=self.values[here],
-                    V=self.V[used],
-                    shift=self.shift[used],
-                    reg=self.reg[rows],
-                    bias_reg=self.bias_reg[rows],
-                    given=None if self.given is None else self.given[here],
-                ),
-            )
+            here = slice(indptr[rows.start], indptr[rows.stop])
+            used, columns = np.unique(indices[here], return_inverse=True)
+            pointers = indptr[rows.start : rows.stop + 1] - indptr[rows.start]
+            entries = self._some_entries(pointers, here)._replace(indices=columns.reshape(-1))
+            own = {"reg": self.reg[rows], "bias_reg": self.bias_reg[rows]}
+            shift = None if self.shift is None else self.shift[used]
+            start = None if self.start is None else self.start[rows]
+            part = replace(self, entries=entries, V=self.V[used], **own, shift=shift, start=start)
+            yield rows, part
+
+    def _some_entries(self, indptr: Array, places: Any) -> Entries:
+        """The entries at some places, with the pointers of their rows."""
+        _, indices, values = self.entries
+        some, weights = Entries(indptr, indices[places], values[places]), self.entries.weights
+        return some if weights is None else WeightedEntries.of(some, weights[places])
 
 
-def normal_equations(rows: Rows) -> tuple[Array, Array]:
+def _wide(part: Array) -> Array:
+    return np.asarray(part, np.float64)
+
+
+def normal_equations(rows: RowProblems) -> tuple[Array, Array]:
     """M_i (n, p, p) and h_i (n, p)."""
     Z, n = rows.Z, len(rows.reg)
     p = Z.shape[1]
@@ -116,15 +152,15 @@ def normal_equations(rows: Rows) -> tuple[Array, Array]:
         i, j = a[start : start + at_once], b[start : start + at_once]
         M[:, i, j] = M[:, j, i] = rows.times(rows.weights, Z[:, i] * Z[:, j])
     if rows.implicit:
-        M += rows.G
+        M += rows.gram
     diagonal = np.arange(p)
     M[:, diagonal, diagonal] += rows.ridge
     return M, rows.times(rows.targets, Z)
 
 
-def solve(rows: Rows, tolerance: Array) -> tuple[Array, Array]:
+def solve(rows: RowProblems, tolerance: Array) -> tuple[Array, Array]:
     """w_i by M_i w = h_i, and whether each may be trusted: no pivot is lost in rounding. Zero for a row without entries."""
-    p = rows.V.shape[1] + rows.bias
+    p = rows.unknowns
     W, sound = np.zeros((len(rows.reg), p)), np.ones(len(rows.reg), bool)
     for here, part in rows.cut(max(1, NUMBERS // max(p, 1) ** 2)):
         filled = part.counts > 0
@@ -165,27 +201,26 @@ def cholesky(M: Array, tolerance: Array | float) -> tuple[Array, Array]:
 # --- conjugate gradients ----------------------------------------------------------------------------------------------
 
 
-def conjugate_gradients(rows: Rows, steps: int, begin: Array | None, eps: float) -> Array:
-    """w_i after so many steps from `begin`, scaled by the diagonal of M_i; as _kernels_cg.py."""
+def conjugate_gradients(rows: RowProblems, steps: int) -> Array:
+    """w_i after so many steps from `start`, scaled by the diagonal of M_i; as _kernels_cg.py."""
     Z, ridge, filled = rows.Z, rows.ridge, rows.counts > 0
     weights, targets = rows.weights, rows.targets
-    W = np.zeros_like(ridge) if begin is None else np.where(filled[:, None], begin, 0.0)
+    W = np.zeros_like(ridge) if rows.start is None else np.where(filled[:, None], rows.start, 0.0)
     own = rows.times(weights, Z**2) + ridge
     if rows.implicit:
-        own += np.diagonal(rows.G)
+        own += np.diagonal(rows.gram)
     inverse = 1 / np.where(own > 0, own, 1.0)
 
     def times(X: Array) -> Array:
         out = rows.times(weights * dots(rows, X, Z), Z) + ridge * X
-        return out + X @ rows.G if rows.implicit else out
+        return out + X @ rows.gram if rows.implicit else out
 
     missing = targets - weights * dots(rows, W, Z)
-    r = rows.times(missing, Z) - ridge * W - (W @ rows.G if rows.implicit else 0.0)
+    r = rows.times(missing, Z) - ridge * W - (W @ rows.gram if rows.implicit else 0.0)
     # rz of a residual that is four roundings per unknown
-    size = sums(
-        rows.indptr, missing**2 / (weights if rows.given is not None else np.maximum(weights, 1))
-    )
-    least = 16 * (rows.V.shape[1] + 1) * eps**2 * size
+    counted = weights if rows.entries.weights is not None else np.maximum(weights, 1)
+    size = sums(rows.entries.indptr, missing**2 / counted)
+    least = 16 * (rows.V.shape[1] + 1) * rows.eps**2 * size
     P = inverse * r
     rz, going = np.einsum("ij,ij->i", P, r), filled
     for _ in range(steps):
@@ -203,16 +238,16 @@ def conjugate_gradients(rows: Rows, steps: int, begin: Array | None, eps: float)
 # --- nonnegative rows -------------------------------------------------------------------------------------------------
 
 
-def nonnegative(rows: Rows, tolerance: float, begin: Array | None, rounds: int = 100) -> Array:
+def nonnegative(rows: RowProblems, tolerance: float, rounds: int = 100) -> Array:
     """w_i with factors ≥ 0 by block principal pivoting; as _kernels_nonnegative.py."""
-    k, p = rows.V.shape[1], rows.V.shape[1] + rows.bias
+    k, p = rows.V.shape[1], rows.unknowns
     W = np.zeros((len(rows.reg), p))
     for here, part in rows.cut(max(1, NUMBERS // max(p, 1) ** 2)):
         filled = np.flatnonzero(part.counts > 0)
         M, h = (whole[filled] for whole in normal_equations(part))
         positive = np.ones((len(filled), p), bool)
-        if begin is not None:
-            positive[:, :k] = begin[here][filled, :k] > 0
+        if part.start is not None:
+            positive[:, :k] = part.start[filled, :k] > 0
         W[np.arange(len(W))[here][filled]] = pivot(M, h, positive, k, tolerance, rounds)
     return W
 
@@ -284,22 +319,24 @@ def descend(M: Array, b: Array, x: Array, k: int) -> Array:
 # --- at the entries ---------------------------------------------------------------------------------------------------
 
 
-def losses(rows: Rows, W: Array) -> Array:
+def losses(rows: RowProblems, W: Array) -> Array:
     """½ Σ (a − s − w·z)² + ½ wᵀΛw of every row; implicit: ½ Σ c (p − w·v)² over all j, those without an entry through G."""
     x = dots(rows, W, rows.Z)
     penalty = np.einsum("ij,ij,ij->i", rows.ridge, W, W)
-    if rows.given is not None:
-        left = rows.targets - rows.given * x
-        return 0.5 * (sums(rows.indptr, left**2 / rows.given) + penalty)
+    if rows.entries.weights is not None:
+        left = rows.targets - rows.entries.weights * x
+        return 0.5 * (sums(rows.entries.indptr, left**2 / rows.entries.weights) + penalty)
     if not rows.implicit:
-        return 0.5 * (sums(rows.indptr, (rows.targets - x) ** 2) + penalty)
-    own = (1 + rows.weights) * ((rows.values > 0) - x) ** 2 - x**2
-    return 0.5 * (sums(rows.indptr, own) + penalty + np.einsum("ij,ij->i", W @ rows.G, W))
+        return 0.5 * (sums(rows.entries.indptr, (rows.targets - x) ** 2) + penalty)
+    own = (1 + rows.weights) * ((rows.entries.values > 0) - x) ** 2 - x**2
+    return 0.5 * (
+        sums(rows.entries.indptr, own) + penalty + np.einsum("ij,ij->i", W @ rows.gram, W)
+    )
 
 
-def dots(rows: Rows, W: Array, Z: Array) -> Array:
+def dots(rows: RowProblems, W: Array, Z: Array) -> Array:
     """w_i·z_j at every entry."""
-    return products(rows.indptr, rows.indices, W, Z)
+    return products(rows.entries.indptr, rows.entries.indices, W, Z)
 
 
 def products(indptr: Array, indices: Array, U: Array, V: Array) -> Array:

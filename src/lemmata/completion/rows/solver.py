@@ -18,23 +18,175 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
-from lemmata.completion.data.entries import Entries, WeightedEntries
+from lemmata.completion.data.entries import Entries
+from lemmata.completion.rows import _twins
+from lemmata.completion.rows._twins import RowProblems
 from lemmata.core.engine import cores, one_blas_thread, run_tasks, worth_compiling
 
 Array = np.ndarray
 
 METHODS = ("cholesky", "cg")
-STACK = 2**22  # numbers in one stack of dense rows, where rows are solved by singular values
 DEPENDENT = 32  # a factor of which only so many roundings are new, given those before it, depends on them (nonnegative rows)
 # multiplications of a sweep that NumPy does in some 50 ms, four times as long as kernels take
 TWIN_SWEEP = 40e6
 TWIN_PASS = 2**23  # and of a pass over the entries
 PER_ROW = 5000  # multiplications in the time that LAPACK's caller takes for one small system
 TRUST = 1000  # a pivot within so many roundings of nothing is not trusted; the row is then solved more carefully
+
+
+# --- ways to solve a row ----------------------------------------------------------------------------------------------
+
+
+class Method(Protocol):
+    """A way to solve rows: by NumPy where they are few, by a kernel where they are many."""
+
+    def by_twin(self, rows: RowProblems) -> tuple[Array, Array]:
+        """W in float64, and which rows may be trusted; the problems are in float64."""
+
+    def by_kernel(self, rows: RowProblems) -> Callable[..., None]:
+        """What fills rows first … last − 1 of W, losses and sound: f(problem, space, first, last, W, losses, sound)."""
+
+
+class Cholesky:
+    """Solve the normal equations. A row whose pivots are lost in rounding is not trusted."""
+
+    def by_twin(self, rows: RowProblems) -> tuple[Array, Array]:
+        return _twins.solve(rows, self._least_pivots(rows, np.float64))
+
+    def by_kernel(self, rows: RowProblems) -> Callable[..., None]:
+        from lemmata.completion.rows._kernels_cholesky import solve_range
+        from lemmata.linalg.simd import frozen
+
+        least: Any = frozen(self._least_pivots(rows, rows.V.dtype))
+
+        def fill(problem, space, first, last, W, losses, sound):
+            solve_range(*problem, least, space, first, last, W, losses, sound)
+
+        return fill
+
+    def _least_pivots(self, rows: RowProblems, dtype: Any) -> Array:
+        """Smallest pivot that is trusted, beside its diagonal entry, for every row.
+
+        Without a ridge the rank is in question, and a square of what went through rounding of eps is nothing.
+        """
+        own = float(np.finfo(dtype).eps)
+        coarse = rows.eps if rows.eps > own else 0.0
+        return np.where(rows.reg > 0, TRUST * own, max(TRUST * own, (TRUST * coarse) ** 2))
+
+
+@dataclass(frozen=True)
+class ConjugateGradients:
+    """Take some steps from `start`: the loss falls, whether or not they arrive."""
+
+    steps: int
+
+    def by_twin(self, rows: RowProblems) -> tuple[Array, Array]:
+        return _twins.conjugate_gradients(rows, self.steps), np.ones(len(rows.reg), bool)
+
+    def by_kernel(self, rows: RowProblems) -> Callable[..., None]:
+        from lemmata.completion.rows._kernels_cg import conjugate_gradient_range
+
+        begin = _first_guess(rows)
+
+        def fill(problem, space, first, last, W, losses, sound):
+            conjugate_gradient_range(*problem, self.steps, begin, space, first, last, W, losses)
+
+        return fill
+
+
+class Nonnegative:
+    """Factors ≥ 0, by block principal pivoting; `start` says which are first taken to be positive."""
+
+    def by_twin(self, rows: RowProblems) -> tuple[Array, Array]:
+        return _twins.nonnegative(rows, DEPENDENT * rows.eps), np.ones(len(rows.reg), bool)
+
+    def by_kernel(self, rows: RowProblems) -> Callable[..., None]:
+        from lemmata.completion.rows._kernels_nonnegative import nonnegative_range
+
+        begin, dependent = _first_guess(rows), DEPENDENT * float(np.finfo(rows.V.dtype).eps)
+
+        def fill(problem, space, first, last, W, losses, sound):
+            nonnegative_range(*problem, dependent, begin, space, first, last, W, losses)
+
+        return fill
+
+
+def _first_guess(rows: RowProblems) -> Array:
+    """`start` as kernels take it: no rows at all where there is none."""
+    from lemmata.linalg.simd import frozen
+
+    begin = np.zeros((0, rows.unknowns)) if rows.start is None else rows.start
+    return frozen(np.asarray(begin, rows.V.dtype))
+
+
+# --- all rows ---------------------------------------------------------------------------------------------------------
+
+
+def solve(
+    rows: RowProblems, how: Method, compiled: bool | None = None, measure: bool = True
+) -> tuple[Array, Array]:
+    """W and the losses. Rows that are not trusted are solved again: kernels of float32 in float64, then by singular values."""
+    if compiled is None:
+        compiled = worth_kernels(len(rows.entries.indices), len(rows.reg), rows.unknowns)
+    run = _by_kernels if compiled else _by_twins
+    W, losses, sound = run(rows, how, measure)
+    if compiled and rows.V.dtype == np.float32 and not sound.all():
+        doubted = np.flatnonzero(~sound)
+        W[doubted], losses[doubted], sound[doubted] = run(rows.take(doubted), how, measure)
+    if not sound.all():
+        from lemmata.completion.rows.careful import solve_carefully
+
+        doubted = np.flatnonzero(~sound)
+        W[doubted], losses[doubted] = solve_carefully(rows.take(doubted))
+    return W, losses
+
+
+def _by_twins(rows: RowProblems, how: Method, measure: bool) -> tuple[Array, Array, Array]:
+    """W, losses, and which rows may be trusted, in float64 by NumPy."""
+    wide = rows.in_float64()
+    with one_blas_thread():
+        W, sound = how.by_twin(wide)
+        losses = _twins.losses(wide, W) if measure else np.zeros(len(W))
+    return W.astype(rows.V.dtype), losses, sound
+
+
+def _by_kernels(rows: RowProblems, how: Method, measure: bool) -> tuple[Array, Array, Array]:
+    """The same in the dtype of V."""
+    from lemmata.completion.rows._kernels import workspace
+    from lemmata.linalg.simd import frozen, to_lines
+
+    (m, k), n, dtype = rows.V.shape, len(rows.reg), rows.V.dtype
+    indptr, indices, values = plain(rows.entries, dtype)
+    problem = (
+        indptr,
+        indices,
+        values,
+        frozen(_weight_roots(rows.entries, dtype)),
+        frozen(rows.entries.masses.astype(np.float64)),
+        to_lines(rows.V),
+        frozen(np.asarray(np.zeros(m) if rows.shift is None else rows.shift, dtype)),
+        to_lines(np.asarray(np.zeros((0, k)) if rows.gram is None else rows.gram, dtype)),
+        frozen(rows.reg),
+        frozen(rows.bias_reg),
+        k,
+        rows.bias,
+        rows.implicit,
+        1.0 if rows.alpha is None else rows.alpha,
+        measure,
+    )
+    results = np.zeros((n, rows.unknowns), dtype), np.zeros(n), np.ones(n, bool)
+    fill = how.by_kernel(rows)
+
+    def work(first: int, last: int) -> None:
+        space = workspace(k, dtype, buffers=2 if rows.implicit else 1)
+        fill(problem, space, first, last, *results)
+
+    over_ranges(work, indptr, per_row=8 + k // 4)
+    return results
 
 
 @dataclass(frozen=True)
@@ -120,9 +272,34 @@ class RowSolver:
         losses : (n,) float64
             ½ Σ (a_ij − shift_j − w·[v_j, 1])² + ½ λ_i ‖w‖² (κ for the bias), or the whole objective of implicit feedback.
         """
+        (m, k), n = V.shape, len(entries.indptr) - 1
+        assert shift is None or shift.shape == (m,), (shift.shape, m)
+        assert gram is None or gram.shape == (k, k), gram.shape
+        assert start is None or start.shape == (n, k + self.bias), start.shape
         reg = self.reg * power(entries.masses, self.weighted)
         bias_reg = reg if self.bias_reg is None else np.full(len(reg), float(self.bias_reg))
-        return _solve(self, entries, V, reg, bias_reg, shift, gram, start)
+        ridges = (reg, bias_reg, float(np.finfo(V.dtype).eps))
+        if not self.implicit:
+            rows = RowProblems(entries, V, *ridges, bool(self.bias), shift, start=start)
+            return solve(rows, self.how, self.compiled, self.measure)
+        if shift is not None:
+            raise ValueError(
+                "implicit feedback takes no shift: p is 0 or 1, whatever the size of a_ij."
+            )
+        if entries.weights is not None:
+            raise ValueError(
+                "implicit feedback has weights of its own, 1 + α a; pass entries without."
+            )
+        seen = {"alpha": float(self.alpha), "gram": V.T @ V if gram is None else gram}
+        rows = RowProblems(entries, V, *ridges, **seen, start=start)
+        return solve(rows, self.how, self.compiled, self.measure)
+
+    @property
+    def how(self) -> Method:
+        """The way in which rows are solved."""
+        if self.nonnegative:
+            return Nonnegative()
+        return ConjugateGradients(self.cg_steps) if self.method == "cg" else Cholesky()
 
 
 def power(counts: Array, weighted: bool | float) -> Array:
@@ -133,7 +310,8 @@ def power(counts: Array, weighted: bool | float) -> Array:
 def solve_rows(entries: Entries, V: Array, reg: Array | float) -> Array:
     """u_i for every row of `entries`; reg is λ or λ_i per row. With λ_i = 0 the shortest solution; 0 for an empty row."""
     reg = np.array(np.broadcast_to(np.asarray(reg, dtype=np.float64), len(entries.indptr) - 1))
-    return _solve(RowSolver(0.0, measure=False), entries, V, reg, reg, None, None, None)[0]
+    rows = RowProblems(entries, V, reg, reg, float(np.finfo(V.dtype).eps))
+    return solve(rows, Cholesky(), measure=False)[0]
 
 
 def predictions(
@@ -167,7 +345,7 @@ def worth_kernels(entries: int, rows: int, unknowns: int, fits: int = 1) -> bool
     return worth_compiling(fits * (entries * unknowns**2 + rows * PER_ROW), above=TWIN_SWEEP)
 
 
-# --- how ------------------------------------------------------------------------------------------------------------
+# --- at the entries ---------------------------------------------------------------------------------------------------
 
 
 def _at_entries(
@@ -198,10 +376,8 @@ def _at_entries(
 
 
 def _twin_at_entries(entries: Entries, U: Array, V: Array, row_shift, shift, subtract: bool):
-    from lemmata.completion.rows._twins import products
-
     indptr, indices, values = entries
-    x = products(indptr, indices, U, V)
+    x = _twins.products(indptr, indices, U, V)
     if row_shift is not None or shift is not None:
         own = np.zeros(len(U), V.dtype) if row_shift is None else np.asarray(row_shift, V.dtype)
         other = np.zeros(len(V), V.dtype) if shift is None else np.asarray(shift, V.dtype)
@@ -221,7 +397,7 @@ def plain(entries: Entries, dtype) -> tuple[Array, Array, Array]:
     )
 
 
-def roots_of(entries: Entries, dtype) -> Array:
+def _weight_roots(entries: Entries, dtype) -> Array:
     """√w of every entry for the kernels; none at all where entries have no weights."""
     w = entries.weights
     return np.zeros(0, dtype) if w is None else np.sqrt(np.asarray(w, np.float64)).astype(dtype)
@@ -241,223 +417,3 @@ def over_ranges(work: Callable[[int, int], None], indptr: Array, per_row: int) -
         key=lambda ab: cost[ab[0]] - cost[ab[1]],
     )
     run_tasks(lambda task: work(*ranges[task]), len(ranges))
-
-
-def _solve(
-    solver: RowSolver, entries: Entries, V: Array, reg: Array, bias_reg: Array, shift, gram, start
-) -> tuple[Array, Array]:
-    """All rows, with λ_i and κ_i of their own; those that are not vouched for are solved again, more carefully."""
-    (m, k), n, dtype = V.shape, len(entries.indptr) - 1, V.dtype
-    if solver.implicit and shift is not None:
-        raise ValueError(
-            "implicit feedback takes no shift: p is 0 or 1, whatever the size of a_ij."
-        )
-    if solver.implicit and entries.weights is not None:
-        raise ValueError("implicit feedback has weights of its own, 1 + α a; pass entries without.")
-    if solver.implicit and gram is None:
-        gram = V.T @ V
-    assert shift is None or shift.shape == (m,), (shift.shape, m)
-    assert gram is None or gram.shape == (k, k), gram.shape
-    assert start is None or start.shape == (n, k + solver.bias), start.shape
-    compiled, eps = solver.compiled, float(np.finfo(dtype).eps)
-    if compiled is None:
-        compiled = worth_kernels(len(entries.indices), n, k + solver.bias)
-    wide = V.astype(np.float64)
-    more = None if shift is None else np.asarray(shift, np.float64)
-    if not compiled:
-        twin = _solve_by_twins(solver, entries, wide, reg, bias_reg, more, gram, start, eps)
-        W, losses, sound = twin[0].astype(dtype), *twin[1:]
-    else:
-        W, losses, sound = _solve_by_kernels(
-            solver, entries, V, reg, bias_reg, shift, gram, start, eps
-        )
-        if dtype == np.float32 and not sound.all():  # once more, in float64
-            doubted = np.flatnonzero(~sound)
-            ridges, G = (
-                (reg[doubted], bias_reg[doubted]),
-                wide.T @ wide if solver.implicit else None,
-            )
-            again = _solve_by_kernels(
-                solver, _taken(entries, doubted), wide, *ridges, more, G, None, eps
-            )
-            W[doubted], losses[doubted], sound[doubted] = again
-    doubted = np.flatnonzero(~sound)
-    if len(doubted):
-        rows, ridges = _taken(entries, doubted), (reg[doubted], bias_reg[doubted])
-        gram = wide.T @ wide if solver.implicit else None
-        W[doubted], losses[doubted] = _solve_carefully(solver, rows, wide, *ridges, more, gram, eps)
-    return W, losses
-
-
-def _trust(reg: Array, rounding: float, eps: float) -> Array:
-    """How small a pivot may be beside its diagonal entry.
-
-    Without a ridge the rank is in question, and a square of what went through rounding of eps is nothing.
-    """
-    return np.where(reg > 0, TRUST * rounding, max(TRUST * rounding, (TRUST * eps) ** 2))
-
-
-def _solve_by_twins(
-    solver: RowSolver, entries: Entries, V: Array, reg: Array, bias_reg: Array, shift, gram, start, eps: float
-) -> tuple[Array, Array, Array]:  # fmt: skip
-    """W, losses, and which rows may be trusted, in float64 by NumPy."""
-    from lemmata.completion.rows import _twins
-
-    indptr, indices, values = entries
-    rows = _twins.Rows(
-        np.asarray(indptr, np.int64),
-        np.asarray(indices),
-        np.asarray(values, np.float64),
-        V,
-        np.zeros(len(V)) if shift is None else shift,
-        np.zeros((0, V.shape[1])) if gram is None else np.asarray(gram, np.float64),
-        reg,
-        bias_reg,
-        bool(solver.bias),
-        bool(solver.implicit),
-        float(solver.alpha),
-        None if entries.weights is None else np.asarray(entries.weights, np.float64),
-    )
-    begin = None if start is None else np.asarray(start, np.float64)
-    sound = np.ones(len(reg), bool)
-    with one_blas_thread():
-        if solver.nonnegative:
-            W = _twins.nonnegative(rows, DEPENDENT * eps, begin)
-        elif solver.method == "cg":
-            W = _twins.conjugate_gradients(rows, solver.cg_steps, begin, eps)
-        else:
-            own = float(np.finfo(np.float64).eps)
-            W, sound = _twins.solve(rows, _trust(reg, own, eps if eps > own else 0.0))
-        losses = _twins.losses(rows, W) if solver.measure else np.zeros(len(reg))
-    return W, losses, sound
-
-
-def _solve_by_kernels(
-    solver: RowSolver, entries: Entries, V: Array, reg: Array, bias_reg: Array, shift, gram, start, eps: float
-) -> tuple[Array, Array, Array]:  # fmt: skip
-    """The same in the dtype of V; eps: the rounding that V and the values have been through."""
-    from lemmata.completion.rows._kernels import solve_range, workspace
-    from lemmata.linalg.simd import frozen, to_lines
-
-    (m, k), n, dtype = V.shape, len(entries.indptr) - 1, V.dtype
-    G = np.asarray(gram if solver.implicit else np.zeros((0, k)), dtype)
-    begin = np.asarray(np.zeros((0, k + solver.bias)) if start is None else start, dtype)
-    indptr, indices, values = plain(entries, dtype)
-    problem = (
-        indptr,
-        indices,
-        values,
-        frozen(roots_of(entries, dtype)),
-        frozen(entries.masses.astype(np.float64)),
-        to_lines(V),
-        frozen(np.asarray(np.zeros(m) if shift is None else shift, dtype)),
-        to_lines(G),
-        frozen(reg),
-        frozen(bias_reg),
-        k,
-        bool(solver.bias),
-        bool(solver.implicit),
-        float(solver.alpha),
-        bool(solver.measure),
-    )
-    W, losses, sound = np.zeros((n, k + solver.bias), dtype), np.zeros(n), np.ones(n, bool)
-    rounding = float(np.finfo(dtype).eps)
-    kernel: Any
-    more: tuple[Any, ...]
-    results: tuple[Array, ...]
-    if solver.nonnegative:
-        from lemmata.completion.rows._kernels_nonnegative import nonnegative_range as kernel
-
-        more, results = (DEPENDENT * rounding, frozen(begin)), (W, losses)
-    elif solver.method == "cg":
-        from lemmata.completion.rows._kernels_cg import conjugate_gradient_range as kernel
-
-        more, results = (solver.cg_steps, frozen(begin)), (W, losses)
-    else:
-        trust = frozen(_trust(reg, rounding, eps if eps > rounding else 0.0))
-        kernel, more, results = solve_range, (trust,), (W, losses, sound)
-
-    def work(first: int, last: int) -> None:
-        space = workspace(k, dtype, buffers=2 if solver.implicit else 1)
-        kernel(*problem, *more, space, first, last, *results)
-
-    over_ranges(work, indptr, per_row=8 + k // 4)
-    return W, losses, sound
-
-
-def _taken(entries: Entries, rows: Array) -> Entries:
-    """Some rows of the entries, values in float64."""
-    indptr, indices, values = entries
-    counts = (indptr[1:] - indptr[:-1])[rows]
-    pointers = np.r_[0, np.cumsum(counts)].astype(np.int64)
-    places = np.repeat(indptr[rows] - pointers[:-1], counts) + np.arange(pointers[-1])
-    taken = Entries(pointers, indices[places], np.asarray(values[places], np.float64))
-    if entries.weights is None:
-        return taken
-    return WeightedEntries.of(taken, np.asarray(entries.weights[places], np.float64))
-
-
-def _solve_carefully(
-    solver: RowSolver, entries: Entries, V: Array, reg: Array, bias_reg: Array, shift, gram, eps
-) -> tuple[Array, Array]:
-    """Rows whose normal equations are singular, or nearly: by singular values, in stacks of rows of about the same length."""
-    indptr, indices, values = entries
-    counts, n, d = np.diff(indptr), len(reg), V.shape[1] + solver.bias
-    W, losses = np.zeros((n, d)), np.zeros(n)
-    # a row is filled up with zeros to a power of 2
-    sizes = 2 ** np.ceil(np.log2(np.maximum(counts, 1))).astype(np.int64)
-    for size in np.unique(sizes).tolist():
-        same = np.flatnonzero(sizes == size)
-        for rows in np.array_split(same, -(-len(same) * size * d // STACK)):
-            inside = np.arange(size) < counts[rows, None]
-            places = np.where(inside, indptr[rows, None] + np.arange(size), 0)
-            j, a = indices[places], np.where(inside, values[places], 0)
-            X = np.where(inside[..., None], V[j], 0)
-            if solver.implicit:
-                W[rows], losses[rows] = _implicit_stack(X, a, reg[rows], gram, solver.alpha, eps)
-                continue
-            if shift is not None:
-                a = np.where(inside, a - shift[j], 0)
-            ridge = np.repeat(reg[rows, None], d, axis=1)
-            if solver.bias:
-                X = np.concatenate([X, inside[..., None]], axis=2)
-                ridge[:, -1] = bias_reg[rows]
-            if entries.weights is not None:
-                root = np.sqrt(entries.weights[places])  # X and a are 0 where nothing is inside
-                X, a = root[..., None] * X, root * a
-            W[rows], losses[rows] = _ridge_stack(X, a, ridge, eps)
-    return W, losses
-
-
-def _ridge_stack(X: Array, a: Array, ridge: Array, eps: float) -> tuple[Array, Array]:
-    """min ½‖a − Xw‖² + ½ wᵀΛw for every item of a stack, Λ diagonal; the shortest w where it is not unique.
-
-    The penalty is d more equations √Λ w = 0: squaring nothing, this keeps the digits that normal equations lose.
-    """
-    finite = np.isfinite(X).all(axis=(1, 2)) & np.isfinite(a).all(axis=1)
-    more = np.sqrt(ridge)[:, :, None] * np.eye(ridge.shape[1])
-    X = np.concatenate([np.where(finite[:, None, None], X, 0), more], axis=1)
-    a = np.concatenate([a, np.zeros_like(ridge)], axis=1)
-    P, s, Qt = np.linalg.svd(X, full_matrices=False)
-    keep = s > eps * max(X.shape[1:]) * s[:, :1]  # the others are rounding
-    c = np.where(keep, 1 / np.where(keep, s, 1), 0) * np.einsum("rni,rn->ri", P, a)
-    w = np.where(finite[:, None], np.einsum("ri,rij->rj", c, Qt), np.nan)
-    left = a - np.einsum("rnj,rj->rn", X, w)
-    return w, 0.5 * (left**2).sum(axis=1)
-
-
-def _implicit_stack(
-    X: Array, a: Array, reg: Array, gram: Array, alpha: float, eps: float
-) -> tuple[Array, Array]:
-    """The same for implicit feedback, by the eigenvalues of G + Σ (c − 1) v vᵀ + λI."""
-    finite = np.isfinite(X).all(axis=(1, 2)) & np.isfinite(a).all(axis=1) & np.isfinite(gram).all()
-    X, gram = np.where(finite[:, None, None], X, 0), np.where(np.isfinite(gram), gram, 0)
-    more, liked = alpha * np.abs(a), a > 0
-    M = gram + np.einsum("rn,rni,rnj->rij", more, X, X) + reg[:, None, None] * np.eye(len(gram))
-    b = np.einsum("rn,rni->ri", (1 + more) * liked, X)
-    e, Q = np.linalg.eigh(M)
-    keep = e > eps * len(gram) * e[:, -1:]
-    c = np.where(keep, np.einsum("rij,ri->rj", Q, b) / np.where(keep, e, 1), 0)
-    w = np.where(finite[:, None], np.einsum("rij,rj->ri", Q, c), np.nan)
-    constant = ((1 + more) * liked).sum(axis=1)
-    return w, 0.5 * (constant - 2 * (w * b).sum(axis=1) + np.einsum("ri,rij,rj->r", w, M, w))
