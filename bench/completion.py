@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 import time
 from collections import defaultdict
 
@@ -383,7 +384,23 @@ def peak_memory(n_users=70_000, n_items=10_000, n=10**7, k=32):
     )
 
 
+def reading(n=10**7):
+    """A csv of ratings into Observed, beside pandas, which has still to encode and sort them."""
+    import pandas as pd
+
+    (u, i, r), _ = ratings(70_000, 10_000, n)
+    with tempfile.TemporaryDirectory() as folder:
+        path = f"{folder}/ratings.csv"
+        pd.DataFrame({"user": u + 1, "item": i + 1, "rating": r}).to_csv(path, index=False)
+        systems = {
+            "lemmata": lambda: Observed.from_file(path),
+            "pandas read_csv": lambda: pd.read_csv(path),
+        }
+        compare(f"reading {n // 10**6}M ratings from csv", systems, rounds=3)
+
+
 def main():
+    reading()
     sweep_times(6_000, 4_000, 10**6, 32)
     sweep_times(6_000, 4_000, 10**6, 64)
     sweep_times(70_000, 10_000, 10**7, 32)

@@ -12,7 +12,7 @@ from truth.factors import KINDS, certify
 from truth.harness import Case, problems
 from truth.slow_completion import Point, als, counts, half_sweep_gain, planted
 
-FIXED, NEAR = 1e-4, 1e-2  # shares of the objective, as in audit/completion/als.py
+FIXED, NEAR = 1e-4, 1e-2  # shares of the objective, as in audit/completion/factors.py
 
 
 def _clear(gain, bound):

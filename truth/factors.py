@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import numpy as np
 
-from lemmata.audit.completion.als import EXPLICIT_CLAIMS, factor_claims
+from lemmata.audit.completion.factors import EXPLICIT_CLAIMS, factor_claims
 from lemmata.completion import ALS, SGDFactorization, SingularValueThresholding, SoftImpute
 from lemmata.completion.certifying import certify_factors
 from lemmata.completion.observed import Observed

@@ -90,7 +90,7 @@ def test_the_objective_is_its_formula_and_a_polynomial_of_degree_4_on_every_line
     coefficients = along(problem, d)
     for t in (-1.5, 0.3, 2.0):
         value = np.polynomial.polynomial.polyval(t, coefficients)
-        assert_allclose(value, twin(A, problem, kind, problem.at.moved(t, d)), rtol=1e-11)
+        assert_allclose(value, twin(A, problem, kind, problem.at.move(t, d)), rtol=1e-11)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -111,7 +111,7 @@ def test_the_hessian_is_symmetric_and_the_difference_of_gradients(kind):
     H = dense_hessian(problem)
     assert_allclose(H, H.T, atol=1e-11 * abs(H).max())
     d, step = random_direction(problem, 1), 1e-5
-    ahead, behind = (problem.moved(problem.at.moved(t, d)).gradient for t in (step, -step))
+    ahead, behind = (problem.move(problem.at.move(t, d)).gradient for t in (step, -step))
     difference = (as_vector(problem, ahead) - as_vector(problem, behind)) / (2 * step)
     # central differences err by step²·(third derivative) and eps/step·|∇|, both about 1e-10 of the size
     assert_allclose(
@@ -337,7 +337,7 @@ def test_the_line_search_finds_the_least_value_on_the_line(kind, seed):
     _, problem = random_point(seed, kind)
     d = random_direction(problem, seed)
     step, value = line_search(problem, d)
-    assert_allclose(problem.moved(problem.at.moved(step, d)).objective, value, rtol=1e-10)
+    assert_allclose(problem.move(problem.at.move(step, d)).objective, value, rtol=1e-10)
     grid = np.polynomial.polynomial.polyval(np.linspace(-5, 5, 2001), along(problem, d))
     assert value <= grid.min() * (1 + 1e-12)
 

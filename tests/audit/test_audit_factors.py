@@ -35,7 +35,7 @@ def fit_of(A, factors, reg, *, mean=0.0, y=None, trace=None, **more):
 
 def objective_of(fit):
     """In the units of the data."""
-    return claims.factored(fit).objective * claims.factored(fit).unit ** 2
+    return claims.problem_of(fit).objective * claims.problem_of(fit).unit ** 2
 
 
 def random_factors(A, k=2, seed=0):
@@ -338,8 +338,8 @@ def test_what_a_search_returns_is_checked_and_never_believed(liar, monkeypatch):
     monkeypatch.undo()
     found = claims.second_order_minimum(saddle)
     assert found.verdict == "fails"
-    moved = claims.factored(saddle).at.moved(
+    moved = claims.problem_of(saddle).at.move(
         found.witness["step"], Factors(*(found.witness[name] for name in "UVbc"))
     )
-    problem = claims.factored(saddle)
-    assert problem.moved(moved).objective < problem.objective
+    problem = claims.problem_of(saddle)
+    assert problem.move(moved).objective < problem.objective

@@ -66,7 +66,7 @@ def test_what_is_removed_can_be_put_back(how, dtype):
         part.dtype
         for part in (offsets.rows, offsets.columns, offsets.row_scale, offsets.column_scale)
     } == {np.dtype(dtype)}
-    left = offsets.removed(A)
+    left = offsets.remove_from(A)
     assert left.dtype == dtype
     i, j = A.rows, A.columns
     back = offsets.at(i, j) + offsets.scale_at(i, j) * left.values
@@ -75,7 +75,7 @@ def test_what_is_removed_can_be_put_back(how, dtype):
 
 
 def test_standardised_rows_have_mean_zero_and_variance_one():
-    left = centre(A := Observed.of(random_matrix()), "zscore rows").removed(A)
+    left = centre(A := Observed.of(random_matrix()), "zscore rows").remove_from(A)
     for start, end in zip(left.by_row.indptr[:-1], left.by_row.indptr[1:], strict=True):
         row = left.values[start:end]
         if len(row) > 1:
@@ -86,7 +86,7 @@ def test_standardised_rows_have_mean_zero_and_variance_one():
 def test_a_constant_row_has_scale_one_however_it_rounds():
     A = Observed.of(np.vstack([np.full((1, 7), 0.1), np.full((1, 7), 1 / 3), np.arange(7.0)[None]]))
     assert_array_equal(centre(A, "zscore rows").row_scale[:2], 1)
-    assert np.abs(centre(A, "zscore rows").removed(A).values[:14]).max() < 1e-15
+    assert np.abs(centre(A, "zscore rows").remove_from(A).values[:14]).max() < 1e-15
 
 
 # --- rows and columns together ----------------------------------------------------------------------------------------
@@ -130,7 +130,7 @@ def test_an_additive_matrix_is_met_exactly():
     rng = np.random.default_rng(0)
     b, c = rng.normal(size=50), rng.normal(size=30)
     A = np.where(rng.random((50, 30)) < 0.3, b[:, None] + c, np.nan)
-    assert np.abs(centre(O := Observed.of(A), "both").removed(O).values).max() < 1e-10
+    assert np.abs(centre(O := Observed.of(A), "both").remove_from(O).values).max() < 1e-10
 
 
 def test_without_reg_the_columns_average_zero_in_each_connected_part():
@@ -154,7 +154,7 @@ def test_a_long_chain_is_solved_too():
     rows, columns = np.repeat(np.arange(n), 2), np.r_[0, np.repeat(np.arange(1, n), 2), n]
     values = np.random.default_rng(0).normal(size=2 * n)
     A = Observed.from_triplets(rows, columns, values)
-    left = centre(A, "both").removed(A)
+    left = centre(A, "both").remove_from(A)
     for entries in (left.by_row, left.by_column):
         assert np.abs(centring.sum_values(entries)).max() < 1e-8
 

@@ -276,8 +276,8 @@ def test_a_first_step_that_is_too_long_is_halved():
     tried = []
 
     class Watched(ProjectionAlgorithm):
-        def _projected(self, *along):
-            new = super()._projected(*along)
+        def _project(self, *along):
+            new = super()._project(*along)
             tried.append(new.loss)
             return new
 

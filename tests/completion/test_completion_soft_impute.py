@@ -16,8 +16,8 @@ from lemmata.completion.nuclear.soft_impute import (
     PROBES,
     SettledAtReg,
     SoftImputeAlgorithm,
-    balanced,
     chosen_reg,
+    rebalance,
 )
 from lemmata.core import MaxSteps, Path, run
 
@@ -90,7 +90,7 @@ def test_with_few_and_random_probes_the_proximal_step_still_descends(seed, probe
 def test_a_sweep_of_least_squares_descends_and_keeps_the_factors_balanced():
     _, A = low_rank(0, noise=0.3)
     state = run(SoftImputeAlgorithm(reg=1.0), A, stop=MaxSteps(2), rng=0).state
-    P, s, Q = SoftImputeAlgorithm._swept(A, (state.P, state.s, state.Q), 1.0)
+    P, s, Q = SoftImputeAlgorithm._sweep(A, (state.P, state.s, state.Q), 1.0)
     assert objective(A, (P * s) @ Q.T, 1.0) < objective(A, matrix(state), 1.0)
     for basis in (P, Q):
         assert np.allclose(basis.T @ basis, np.eye(len(s)), atol=1e-12)
@@ -100,7 +100,7 @@ def test_balancing_keeps_the_product():
     rng = np.random.default_rng(0)
     U, V = rng.normal(size=(9, 3)), rng.normal(size=(7, 3))
     U[:, 2] = U[:, 1]  # of rank 2
-    P, s, Q = balanced(U, V)
+    P, s, Q = rebalance(U, V)
     assert np.allclose((P * s) @ Q.T, U @ V.T)
     assert s[2] < 1e-12 * s[0]
 

@@ -270,8 +270,8 @@ def test_a_step_that_would_lower_the_dual_is_halved():
     tried = []
 
     class Watched(ThresholdingAlgorithm):
-        def _moved(self, *along):
-            new = super()._moved(*along)
+        def _move(self, *along):
+            new = super()._move(*along)
             tried.append(new.loss)
             return new
 

@@ -12,7 +12,7 @@ from lemmata.audit.completion.optimality.curvature import curve
 from lemmata.completion import ALS, Observed, SGDFactorization
 from lemmata.completion.als.algorithm import ALSAlgorithm, ALSState
 from lemmata.completion.als.saddles import Hessian
-from lemmata.completion.data.entries import Entries, WeightedEntries, transposed
+from lemmata.completion.data.entries import Entries, WeightedEntries, transpose
 from lemmata.completion.rows.solver import RowSolver
 from lemmata.completion.witness import along
 
@@ -171,18 +171,18 @@ def test_slopes_and_curvatures_of_weighted_objectives_are_those_of_differences()
     dense[A.rows, A.columns] = A.weights
     assert F(at).loss == pytest.approx(0.5 * np.nansum(dense * by_hand**2), rel=1e-12)
     h = 1e-5
-    slope = (F(at.moved(h, d)).objective - F(at.moved(-h, d)).objective) / (2 * h)
+    slope = (F(at.move(h, d)).objective - F(at.move(-h, d)).objective) / (2 * h)
     assert F(at).gradient.dot(d) == pytest.approx(slope, rel=1e-7)
-    ahead, back = F(at.moved(h, d)).gradient, F(at.moved(-h, d)).gradient
+    ahead, back = F(at.move(h, d)).gradient, F(at.move(-h, d)).gradient
     second = (ahead.dot(d) - back.dot(d)) / (2 * h)
     assert curve(F(at), d).dot(d) == pytest.approx(second, rel=1e-6)
-    assert np.polyval(along(F(at), d)[::-1], 0.7) == pytest.approx(F(at.moved(0.7, d)).objective)
+    assert np.polyval(along(F(at), d)[::-1], 0.7) == pytest.approx(F(at.move(0.7, d)).objective)
     algorithm = ALSAlgorithm(2, 0.3, weighted=0.5, bias_reg=0.2)
     hessian = Hessian.at(algorithm, A, ALSState(*at, 0.0, np.inf))
     y = rng.standard_normal(len(hessian.scale))
     curved = curve(F(at), Factors(*hessian.direction(y)))
     wanted = hessian.scale * np.concatenate([part.ravel() for part in curved])
-    np.testing.assert_allclose(hessian.times(y[:, None])[:, 0], wanted, rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(hessian.times(y), wanted, rtol=1e-9, atol=1e-9)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -232,7 +232,7 @@ def test_weights_come_as_numbers_or_as_a_matrix():
     for given in (dense, sparse, w.tolist()):
         np.testing.assert_array_equal(A.weighted(given).weights, w)
     by_column = A.weighted(w).by_column
-    np.testing.assert_array_equal(by_column.weights, transposed(A.with_values(w).by_row, A.shape).values)  # fmt: skip
+    np.testing.assert_array_equal(by_column.weights, transpose(A.with_values(w).by_row, A.shape).values)  # fmt: skip
     np.testing.assert_array_equal(A.weighted(w).T.weights, by_column.weights)
     np.testing.assert_allclose(A.weighted(w).row_masses, np.nansum(dense, axis=1))
     assert A.weighted(w).weighted(None).weights is None

@@ -145,7 +145,7 @@ class HeldOutEntries:
     share: float
     seed: int
     entries: int
-    found: Any  # an Evaluation: the model beside popularity, the mean and offsets
+    found: Any  # HeldOutScores: the model beside popularity, the mean and offsets
 
     def to_dict(self) -> dict[str, Any]:
         figures = self.found.to_dict()

@@ -15,7 +15,7 @@ the b and c that fit best together, μ the mean of all known entries:
     >>> from lemmata.completion.observed import Observed
     >>> A = Observed.of(np.array([[5.0, np.nan, 3.0], [np.nan, 2.0, np.nan]]))
     >>> offsets = centre(A, "rows")
-    >>> offsets.rows, offsets.removed(A).values
+    >>> offsets.rows, offsets.remove_from(A).values
     (array([4., 2.]), array([ 1., -1.,  0.]))
 """
 
@@ -68,7 +68,7 @@ class Offsets:
     def scale_at(self, rows: Array, columns: Array) -> Array:
         return self.row_scale[rows] * self.column_scale[columns]
 
-    def removed(self, A: Observed) -> Observed:
+    def remove_from(self, A: Observed) -> Observed:
         """The entries of x: what is left for the factors."""
         i, j = A.rows, A.columns
         return A.with_values(
@@ -197,11 +197,11 @@ def sum_values(entries: Entries) -> Array:
     """Σ_j a_ij of every row, in float64."""
     out = np.zeros(len(entries.indptr) - 1)
     for rows, starts, here in pieces(entries):
-        out[rows] = np.add.reduceat(_counted(entries, here, entries.values[here]), starts)
+        out[rows] = np.add.reduceat(_weigh(entries, here, entries.values[here]), starts)
     return out
 
 
-def _counted(entries: Entries, here: slice, x: Array) -> Array:
+def _weigh(entries: Entries, here: slice, x: Array) -> Array:
     """Numbers of some entries in float64, times the weights where entries have any."""
     wide = x.astype(np.float64, copy=False)
     return wide if entries.weights is None else wide * entries.weights[here]
@@ -211,7 +211,7 @@ def sum_others(entries: Entries, c: Array) -> Array:
     """Σ_j c_j over the known j of every row."""
     out = np.zeros(len(entries.indptr) - 1)
     for rows, starts, here in pieces(entries):
-        out[rows] = np.add.reduceat(_counted(entries, here, c[entries.indices[here]]), starts)
+        out[rows] = np.add.reduceat(_weigh(entries, here, c[entries.indices[here]]), starts)
     return out
 
 
@@ -233,7 +233,7 @@ def squared_errors(entries: Entries, mean: float, c: Array, b: Array) -> Array:
         for rows, starts, here in pieces(entries):
             e = entries.values[here] - c[entries.indices[here]]
             e -= np.repeat(b[rows] + mean, np.diff(np.append(starts, len(e))))
-            out[rows] = np.add.reduceat(_counted(entries, here, e * e), starts)
+            out[rows] = np.add.reduceat(_weigh(entries, here, e * e), starts)
     return out
 
 
@@ -250,7 +250,7 @@ def left_out_squares(
             )
             e = entries.values[here] - c[columns] - np.repeat(b[rows] + mean, sizes)
             e /= 1 - of_columns[columns] - np.repeat(of_rows[rows], sizes)
-            out[rows] = np.add.reduceat(_counted(entries, here, e * e), starts)
+            out[rows] = np.add.reduceat(_weigh(entries, here, e * e), starts)
     return out
 
 

@@ -12,13 +12,14 @@ attributes audit/completion/foreign.py translates.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from numbers import Real
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 
-from lemmata.audit.completion.als import factor_claims
+from lemmata.audit.completion.factors import factor_claims
 from lemmata.audit.completion.held_out.ranking import RANKING_CLAIMS
 from lemmata.completion.observed import Observed
 from lemmata.core.certificate import Certificate, Fit
@@ -27,23 +28,49 @@ from lemmata.core.certification.checking import check
 Array = np.ndarray
 
 
+@dataclass(frozen=True, kw_only=True)
+class FactorTerms:
+    """The objective that factors from elsewhere minimise, but for λ."""
+
+    mean: float = 0.0
+    row_bias: Any = None
+    column_bias: Any = None
+    weighted: bool = False
+    biases: bool | None = None
+    nonnegative: bool = False
+    feedback: str = "explicit"
+    alpha: float = 1.0
+    confidence_offset: float = 1.0
+
+    def attributes(self, n: int, m: int) -> dict[str, Any]:
+        """The attributes of a fitted model that claims read."""
+        if self.feedback not in ("explicit", "implicit"):
+            raise ValueError(
+                f"feedback={self.feedback!r} is not accepted; pass 'explicit' or 'implicit'."
+            )
+        given = self.row_bias is not None or self.column_bias is not None
+        return {
+            "mean_": float(self.mean),
+            "row_bias_": _offsets(self.row_bias, n, "row_bias"),
+            "column_bias_": _offsets(self.column_bias, m, "column_bias"),
+            "weighted_reg_": int(self.weighted),
+            "biases": given if self.biases is None else self.biases,
+            "nonnegative": self.nonnegative,
+            "feedback": self.feedback,
+            "alpha": float(self.alpha),
+            "confidence_offset_": float(self.confidence_offset),
+        }
+
+
 def certify_factors(
     observed: Any,
     U: Any,
     V: Any,
     reg: float,
     *,
-    mean: float = 0.0,
-    row_bias: Any = None,
-    column_bias: Any = None,
-    weighted: bool = False,
-    biases: bool | None = None,
-    nonnegative: bool = False,
-    feedback: str = "explicit",
-    alpha: float = 1.0,
-    confidence_offset: float = 1.0,
     held_out: Any = None,
     seconds: float | None = None,
+    **terms: Any,
 ) -> Certificate:
     """Check every claim about a ≈ mean + b_i + c_j + u_iᵀv_j as a minimiser of ½ Σ(a − …)² + ½λ(‖U‖² + ‖V‖² + ‖b‖² + ‖c‖²).
 
@@ -71,42 +98,25 @@ def certify_factors(
     seconds : float, optional
         How long checking may take; by default as long as it takes.
     """
-    A = Observed.of(observed)
+    A, form = Observed.of(observed), FactorTerms(**terms)
     n, m = A.shape
     if A.n_observed == 0:
         raise ValueError(
             f"the {n} × {m} matrix has no known entries; there is nothing to check the factors against."
         )
-    if feedback not in ("explicit", "implicit"):
-        raise ValueError(f"feedback={feedback!r} is not accepted; pass 'explicit' or 'implicit'.")
     if not isinstance(reg, Real) or not 0 <= float(reg) < np.inf:
         raise ValueError(f"reg={reg!r} is not accepted; pass one number >= 0.")
-    if biases is None:
-        biases = row_bias is not None or column_bias is not None
     U, V = _factor(U, n, "U", "rows"), _factor(V, m, "V", "columns")
     if U.shape[1] != V.shape[1]:
         raise ValueError(
             f"U has {U.shape[1]} factors and V {V.shape[1]}; they should have the same number."
         )
-    attributes = {
-        "U_": U,
-        "V_": V,
-        "mean_": float(mean),
-        "row_bias_": _offsets(row_bias, n, "row_bias"),
-        "column_bias_": _offsets(column_bias, m, "column_bias"),
-        "reg_": float(reg),
-        "weighted_reg_": int(weighted),
-        "biases": biases,
-        "nonnegative": nonnegative,
-        "feedback": feedback,
-        "alpha": float(alpha),
-        "confidence_offset_": float(confidence_offset),
-    }
+    attributes = {"U_": U, "V_": V, "reg_": float(reg), **form.attributes(n, m)}
     fit = Fit(SimpleNamespace(), A, held_out, attributes=attributes)
     title = (
         f"factors  {n:,} × {m:,}, {A.n_observed:,} observed ({A.density:.2g}), rank {U.shape[1]}"
     )
-    claims = factor_claims(feedback == "implicit", bool(nonnegative))
+    claims = factor_claims(attributes["feedback"] == "implicit", bool(attributes["nonnegative"]))
     if held_out is not None:
         claims = (*claims, *RANKING_CLAIMS)
     return check(claims, fit, title, seconds=seconds)

@@ -1,4 +1,4 @@
-"""How good predictions and recommendations are, on entries that were held out.
+"""Measures of predictions and recommendations, on entries that were held out.
 
     RMSE = √(mean (a − â)²)        MAE = mean |a − â|
 
@@ -21,13 +21,14 @@ as irrelevant, so these are lower bounds: an item nobody rated may be a good one
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from lemmata.completion.observed import Entries, Observed
+from lemmata.completion.data.entries import Entries, search_parts
+from lemmata.completion.observed import Observed
+from lemmata.completion.recommending.lists import Lists
 from lemmata.completion.recommending.recommend import (
     best,
     best_items,
@@ -118,7 +119,7 @@ def precision_at_k(
     users : array, optional
         The rows of `held_out` that `recommended` is for; by default all of them, in order.
     """
-    lists = _Lists.of(recommended, held_out, k, threshold, users)
+    lists = Lists.of(recommended, held_out, k, threshold, users)
     return Mean(lists.hits.sum(axis=1)[lists.count] / lists.k)
 
 
@@ -126,7 +127,7 @@ def recall_at_k(
     recommended: Any, held_out: Observed, k: int | None = None, *, threshold=None, users=None
 ) -> Mean:
     """The share of a user's relevant items that are among the k first. Parameters as in `precision_at_k`."""
-    lists = _Lists.of(recommended, held_out, k, threshold, users)
+    lists = Lists.of(recommended, held_out, k, threshold, users)
     return Mean((lists.hits.sum(axis=1) / np.maximum(lists.relevant, 1))[lists.count])
 
 
@@ -139,7 +140,7 @@ def ndcg_at_k(
     users=None,
     gains: str = "binary",
 ) -> Mean:
-    """How near the order comes to the best one, the first ranks counting most; 1 if nothing could be better.
+    """Closeness of the order to the best one, the first ranks counting most; 1 if nothing could be better.
 
     gains : {"binary", "graded"}
         What finding a relevant item is worth: 1, or its held-out value (linear, as in scikit-learn; not 2^value − 1).
@@ -147,7 +148,7 @@ def ndcg_at_k(
     """
     if gains not in GAINS:
         raise ValueError(f"gains={gains!r} is not accepted; pass one of {', '.join(GAINS)}.")
-    lists = _Lists.of(recommended, held_out, k, threshold, users)
+    lists = Lists.of(recommended, held_out, k, threshold, users)
     gain = np.ones_like(lists.values) if gains == "binary" else lists.values
     if (gain[lists.hits] < 0).any() or (gains == "graded" and (lists.best < 0).any()):
         raise ValueError(
@@ -169,7 +170,7 @@ def average_precision_at_k(
 
     Divided by what could have been found, min(k, |relevant|). Parameters as in `precision_at_k`.
     """
-    lists = _Lists.of(recommended, held_out, k, threshold, users)
+    lists = Lists.of(recommended, held_out, k, threshold, users)
     precisions = np.cumsum(lists.hits, axis=1) / np.arange(1, lists.k + 1)
     possible = np.maximum(np.minimum(lists.relevant, lists.k), 1)
     return Mean(((precisions * lists.hits).sum(axis=1) / possible)[lists.count])
@@ -209,8 +210,8 @@ def auc(
         wanted = scores[i, j]
         i, wanted = i[wanted > -np.inf], wanted[wanted > -np.inf]
         scores.sort(axis=1)
-        below, upto = (_first(scores, i, wanted, side) for side in ("left", "right"))
-        hidden = _first(scores, np.arange(b), np.full(b, -np.inf, scores.dtype), "right")
+        below, upto = (_find(scores, i, wanted, side) for side in ("left", "right"))
+        hidden = _find(scores, np.arange(b), np.full(b, -np.inf, scores.dtype), "right")
         p = np.bincount(i, minlength=b).astype(np.float64)
         others = m - hidden - p
         wins = np.bincount(i, (below + upto) / 2 - hidden[i], minlength=b) - p**2 / 2
@@ -228,95 +229,17 @@ def _places(entries: Entries, rows: Array, m: int) -> tuple[Array, Array]:
     return np.repeat(np.arange(len(rows)), counts)[there], columns[there]
 
 
-def _first(ordered: Array, rows: Array, values: Array, side: str) -> Array:
-    """np.searchsorted(ordered[row], value, side) for many rows at once, by halving."""
-    low, high = np.zeros(len(rows), np.int64), np.full(len(rows), ordered.shape[1])
-    while (low < high).any():
-        middle = (low + high) // 2
-        here = ordered[rows, np.minimum(middle, ordered.shape[1] - 1)]
-        right = (here < values if side == "left" else here <= values) & (low < high)
-        low, high = (
-            np.where(right, middle + 1, low),
-            np.where(right, high, np.minimum(middle, high)),
-        )
-    return low
-
-
-@dataclass(frozen=True)
-class _Lists:
-    """Recommendations beside what was held out."""
-
-    k: int
-    values: Array  # (b, k) held-out values of the recommended items, NaN where there is none
-    hits: Array  # (b, k) whether the item is relevant
-    relevant: Array  # (b,) how many items are relevant
-    best: Array  # (b, k) the k largest relevant values, NaN where there are fewer
-
-    @property
-    def count(self) -> Array:
-        """The users with something to be found."""
-        return self.relevant > 0
-
-    @classmethod
-    def of(
-        cls, recommended: Any, held_out: Observed, k: int | None, threshold: Any, users: Any
-    ) -> _Lists:
-        places = np.asarray(getattr(recommended, "positions", recommended))
-        rows = np.arange(held_out.shape[0]) if users is None else np.asarray(users)
-        k = _checked(places, rows, held_out, k)
-        places = places[:, :k]
-        there = places >= 0
-        values = held_out.values_at(rows[:, None], np.where(there, places, 0)).astype(np.float64)
-        values[~there] = np.nan
-        counts = held_out.values >= (-np.inf if threshold is None else threshold)
-        hits = ~np.isnan(values) & (values >= (-np.inf if threshold is None else threshold))
-        relevant = held_out.select(counts)
-        padded = np.full((len(rows), max(k - places.shape[1], 0)), np.nan)
-        values, hits = np.hstack([values, padded]), np.hstack([hits, np.zeros(padded.shape, bool)])
-        return cls(k, values, hits, relevant.row_counts[rows], _largest(relevant, k)[rows])
-
-
-def _checked(places: Array, rows: Array, held_out: Observed, k: int | None) -> int:
-    """k, where everything fits together."""
-    if places.ndim != 2 or places.dtype.kind not in "iu":
-        raise ValueError(
-            f"recommended is an array of {places.dtype} of shape {places.shape}; pass item positions (users, n)."
-        )
-    if len(places) != len(rows):
-        raise ValueError(
-            f"there are {len(places)} lists for {len(rows)} users; say with users= whose they are."
-        )
-    if places.size and not -1 <= places.min() <= places.max() < held_out.shape[1]:
-        raise ValueError(
-            f"an item lies outside 0 … {held_out.shape[1] - 1} (−1 stands for none left)."
-        )
-    ordered = np.sort(places, axis=1)
-    if ((ordered[:, 1:] == ordered[:, :-1]) & (ordered[:, 1:] >= 0)).any():
-        raise ValueError("an item is recommended twice to the same user.")
-    k = places.shape[1] if k is None else k
-    if k < 1:
-        raise ValueError(f"k={k} is not accepted; it is an int >= 1.")
-    return int(k)
-
-
-def _largest(entries: Observed, k: int) -> Array:
-    """The k largest values of every row, descending; NaN where there are fewer."""
-    indptr, _, values = entries.by_row
-    rows = entries.rows
-    order = np.lexsort((-values.astype(np.float64), rows))
-    # sorted by row, so `rows` is that of the sorted entries too
-    rank = np.arange(len(order)) - indptr[rows]
-    out = np.full((entries.shape[0], k), np.nan)
-    kept = rank < k
-    out[rows[kept], rank[kept]] = values[order][kept]
-    return out
+def _find(ordered: Array, rows: Array, values: Array, side: str) -> Array:
+    """np.searchsorted(ordered[row], value, side) for many rows at once."""
+    first, width = rows * ordered.shape[1], ordered.shape[1]
+    return search_parts(ordered.ravel(), first, first + width, values, side) - first
 
 
 # --- a model, beside what costs nothing -------------------------------------------------------------------------------
 
 
-class Evaluation(dict[str, float]):
-    """What a model reached, by name, and what costs nothing reaches beside it: prints as a table.
+class HeldOutScores(dict[str, float]):
+    """Figures that a model reached, by name, beside those of what costs nothing: prints as a table.
 
     Attributes
     ----------
@@ -366,6 +289,9 @@ class Evaluation(dict[str, float]):
     __repr__ = __str__
 
 
+Evaluation = HeldOutScores  # its name before
+
+
 def evaluate(
     model: Any,
     test: Any,
@@ -375,7 +301,7 @@ def evaluate(
     gains: str = "binary",
     unknown: str = "error",
     damping: float | str = "auto",
-) -> Evaluation:
+) -> HeldOutScores:
     """All of them for a fitted model, beside popularity, the mean and offsets alone.
 
     Parameters
@@ -394,7 +320,7 @@ def evaluate(
 
     Returns
     -------
-    Evaluation : a dict with rmse, mae, precision, recall, ndcg, map, auc and users (how many counted), which prints as a table
+    HeldOutScores : a dict with rmse, mae, precision, recall, ndcg, map, auc and users (how many counted); prints as a table
     """
     check_is_fitted(model)
     known = model.observed_
@@ -414,7 +340,7 @@ def evaluate(
     popular["auc"] = auc(one, counts, test, seen=_as_tall(known, test), **options)
     errors, mean, offsets = _errors_beside(model, known, test)
     figures = {**errors, **found, "users": found["precision"].users}
-    return Evaluation(figures, popular, mean, offsets, k, test.n_observed)
+    return HeldOutScores(figures, popular, mean, offsets, k, test.n_observed)
 
 
 def _ranking(lists: Array, test: Observed, k: int, options: dict, gains: str) -> dict[str, Any]:

@@ -21,36 +21,22 @@ import scipy.sparse as sp
 
 from lemmata.completion.data.entries import (
     Entries,
-    as_numbers,
     check_entries,
-    checked_positions,
+    check_positions,
     checked_shape,
-    checked_times,
-    checked_values,
     checked_weights,
-    each_once,
     pointers,
-    sorted_entries,
-    stored_entries,
-    transposed,
+    search_parts,
+    sort_triplets,
+    transpose,
     weighted_orders,
 )
-from lemmata.completion.data.frames import (
-    as_table,
-    columns_of_entries,
-    find_times,
-    frame_columns,
-    triplets_of_frame,
-    without_na,
-)
-from lemmata.completion.data.labels import ROLES, Labels, Triplets, encode_labels
-from lemmata.core.blocks import is_dask, unmask
+from lemmata.completion.data.frames import find_times, frame_columns, triplets_of_frame
+from lemmata.completion.data.labels import Labels, Triplets, encode_labels
 from lemmata.core.files.encoding import check_room
 from lemmata.core.store import digest, storable
-from lemmata.core.validation import refuse_shrunk_file
 
 Array = np.ndarray
-DUPLICATES = ("error", "last", "mean")
 
 
 @storable
@@ -96,37 +82,9 @@ class Observed:
         """
         if isinstance(X, Observed):
             return X
-        if hasattr(X, "user_ids") and hasattr(X, "rating"):  # lemmata.data.Ratings
-            names = {"row_labels": X.user_ids, "column_labels": X.item_ids}
-            return cls.from_triplets(
-                X.user, X.item, X.rating, X.shape, **names, times=getattr(X, "timestamp", None)
-            )
-        if sp.issparse(X):
-            X = stored_entries(X)
-            return cls.from_triplets(X.row, X.col, X.data, X.shape)
-        X = as_table(X)
-        frame = frame_columns(X)
-        roles = columns_of_entries(list(frame)) if frame else None
-        if frame and roles is not None:
-            return cls.from_frame(X, *(list(frame)[roles[role]] for role in ROLES))
-        if is_dask(X):
-            raise TypeError(
-                "a dask array is not taken as a whole here; pass X.compute(), or triplets."
-            )
-        labels: dict[str, Any] = {}
-        if hasattr(X, "columns") and hasattr(X, "index"):
-            labels = {"row_labels": np.asarray(X.index), "column_labels": np.asarray(X.columns)}
-        refuse_shrunk_file(X)
-        array = np.asarray(without_na(unmask(X)))
-        if array.dtype.kind not in "biuf":
-            array = as_numbers(array)
-        if array.ndim != 2:
-            raise ValueError(
-                f"the array has shape {array.shape}; a matrix has two dimensions, with NaN for what is unknown."
-            )
-        array = array if array.dtype in (np.float32, np.float64) else array.astype(np.float64)
-        rows, columns = np.nonzero(~np.isnan(array))
-        return cls.from_triplets(rows, columns, array[rows, columns], array.shape, **labels)
+        from lemmata.completion.data.frames import entries_of
+
+        return entries_of(cls, X)
 
     @classmethod
     def from_triplets(
@@ -154,36 +112,8 @@ class Observed:
         times : array, optional
             When each entry was made, for `split(by="time")`: numbers or dates. Of an entry given twice, the last one.
         """
-        if duplicates not in DUPLICATES:
-            raise ValueError(
-                f"duplicates={duplicates!r} is not accepted; pass one of {', '.join(DUPLICATES)}."
-            )
-        rows, columns = checked_positions(rows, "row"), checked_positions(columns, "column")
-        values = checked_values(values)
-        if not len(rows) == len(columns) == len(values):
-            raise ValueError(
-                f"{len(rows)} rows, {len(columns)} columns and {len(values)} values do not pair up."
-            )
-        n, m = (
-            (int(rows.max(initial=-1)) + 1, int(columns.max(initial=-1)) + 1)
-            if shape is None
-            else checked_shape(shape)
-        )
-        for positions, size, what in ((rows, n, "row"), (columns, m, "column")):
-            if positions.size and not 0 <= positions.min() <= positions.max() < size:
-                raise ValueError(
-                    f"a {what} lies outside 0 … {size - 1}; give a larger shape, or correct the positions."
-                )
-        names = [None if given is None else Labels(given) for given in (row_labels, column_labels)]
-        for labels, size, what in zip(names, (n, m), ("row", "column"), strict=True):
-            if labels is not None and len(labels) != size:
-                raise ValueError(f"there are {len(labels)} {what} labels for {size} {what}s.")
-        by_row = sorted_entries(rows, columns, values, (n, m))
-        if times is not None:
-            times = checked_times(times, len(values))
-            times = each_once(sorted_entries(rows, columns, times, (n, m)), "last", names).values
-        by_row = each_once(by_row, duplicates, names)
-        return cls(by_row, transposed(by_row, (n, m)), (n, m), names[0], names[1], times)
+        labels = row_labels, column_labels
+        return cls(*sort_triplets(rows, columns, values, shape, duplicates, labels, times))
 
     @classmethod
     def from_labels(
@@ -325,7 +255,7 @@ class Observed:
 
     @property
     def size(self) -> int:
-        """How many numbers there are to look at."""
+        """Number of values to look at."""
         return self.n_observed
 
     @property
@@ -338,7 +268,7 @@ class Observed:
         """The transposed matrix; nothing is copied but times."""
         times = self.times
         if times is not None:
-            times = transposed(self.by_row._replace(values=times), self.shape).values
+            times = transpose(self.by_row._replace(values=times), self.shape).values
         labels = self.column_labels, self.row_labels
         return Observed(self.by_column, self.by_row, self.shape[::-1], *labels, times)
 
@@ -375,7 +305,7 @@ class Observed:
             raise ValueError(f"{values.shape} values do not fit {self.n_observed} entries.")
         by_row = self.by_row._replace(values=values)
         # shares the places
-        by_column = self.by_column._replace(values=transposed(by_row, self.shape).values)
+        by_column = self.by_column._replace(values=transpose(by_row, self.shape).values)
         labels = self.row_labels, self.column_labels
         return Observed(by_row, by_column, self.shape, *labels, self.times)
 
@@ -409,28 +339,14 @@ class Observed:
     def values_at(self, rows: Any, columns: Any) -> Array:
         """Known values at positions, NaN where nothing is known."""
         rows, columns = np.broadcast_arrays(np.asarray(rows), np.asarray(columns))
-        for positions, size, what in (
-            (rows, self.shape[0], "row"),
-            (columns, self.shape[1], "column"),
-        ):
-            if positions.size and not 0 <= positions.min() <= positions.max() < size:
-                raise ValueError(f"a {what} lies outside 0 … {size - 1}.")
+        check_positions((rows, columns), self.shape)
         out = np.full(rows.shape, np.nan, self.dtype)
         if not out.size or not self.n_observed:
             return out
         indptr, indices, values = self.by_row
-        # the place is in between: halve what is left until it is found
-        low, high = indptr[rows], indptr[rows + 1]
-        end, last = high, self.n_observed - 1
-        while (low < high).any():
-            middle = (low + high) // 2
-            below = (indices[np.minimum(middle, last)] < columns) & (low < high)
-            low, high = (
-                np.where(below, middle + 1, low),
-                np.where(below, high, np.minimum(middle, high)),
-            )
-        place = np.minimum(low, last)
-        found = (low < end) & (indices[place] == columns)
+        low = search_parts(indices, indptr[rows], indptr[rows + 1], columns, "left")
+        place = np.minimum(low, self.n_observed - 1)
+        found = (low < indptr[rows + 1]) & (indices[place] == columns)
         return np.where(found, values[place], out)
 
     def aligned(self, like: Observed, *, rows: bool = True) -> Observed:
@@ -454,7 +370,7 @@ class Observed:
         by_row = Entries(pointers(rows, self.shape[0]), self.columns[keep], self.values[keep])
         labels = self.row_labels, self.column_labels
         times = None if self.times is None else self.times[keep]
-        chosen = Observed(by_row, transposed(by_row, self.shape), self.shape, *labels, times)
+        chosen = Observed(by_row, transpose(by_row, self.shape), self.shape, *labels, times)
         return chosen if self.weights is None else chosen.weighted(self.weights[keep])
 
     def split(
@@ -484,7 +400,7 @@ class Observed:
     version = 1
 
     def to_fields(self) -> dict[str, Any]:
-        """What a model's file keeps: one order (the other is made from it), the shape, the labels."""
+        """Return what a model's file keeps: one order (the other is made from it), the shape, the labels."""
         names = {"row_labels": self.row_labels, "column_labels": self.column_labels}
         more = {} if self.weights is None else {"weights": self.weights}
         return {**self.by_row._asdict(), "shape": self.shape, **names, **more}
@@ -499,7 +415,7 @@ class Observed:
         for names, size in zip(labels, (n, m), strict=True):
             if names is not None and (not isinstance(names, Labels) or len(names) != size):
                 raise ValueError(f"there should be {size} labels.")
-        made = cls(by_row, transposed(by_row, (n, m)), (n, m), *labels)
+        made = cls(by_row, transpose(by_row, (n, m)), (n, m), *labels)
         return made.weighted(content["weights"]) if "weights" in content else made
 
     def save(self, folder: Any) -> None:

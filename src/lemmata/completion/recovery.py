@@ -46,7 +46,7 @@ EULER = 0.5772156649015329
 
 
 def coupon_collector(n: int, risk: float | None = None) -> float:
-    """How many draws from n coupons until all were seen: n·H_n on average (CIL (2.45)).
+    """Number of draws from n coupons until all were seen: n·H_n on average (CIL (2.45)).
 
     With a risk δ, enough draws that the chance of missing one is at most δ: n ln(n/δ), since a given coupon is missed t times
     with probability (1 − 1/n)^t ≤ e^(−t/n).
@@ -164,7 +164,7 @@ def recht_bound(n: int, m: int, k: int, mu: Coherence, beta: float = 2.0) -> tup
 
 
 class Completable(NamedTuple):
-    """What the entries determine of a generic matrix of rank k, up to finitely many choices."""
+    """Say what the entries determine of a generic matrix of rank k, up to finitely many choices."""
 
     dimension: int  # of the matrices of rank k that agree with one on all entries; 0: finitely many
     determined: float  # the share of the unknown entries that take finitely many values
@@ -204,10 +204,10 @@ def completable(A: Observed, k: int, rng: int = 0) -> Completable | None:
     # squares of singular values: 3e-6 of the largest
     null = vectors[:, values <= 1e-11 * max(values[-1], 1.0)]
     moves = null.shape[1] - k * k  # U → UM, V → VM⁻ᵀ moves nothing
-    return Completable(max(moves, 0), _determined(A, U, V, null) if moves > 0 else 1.0)
+    return Completable(max(moves, 0), _share_determined(A, U, V, null) if moves > 0 else 1.0)
 
 
-def _determined(A: Observed, U: Array, V: Array, null: Array) -> float:
+def _share_determined(A: Observed, U: Array, V: Array, null: Array) -> float:
     (n, m), k = A.shape, U.shape[1]
     moved = np.zeros((n, m))
     for z in null.T:
@@ -228,7 +228,7 @@ def freedom_left(A: Observed, k: int, budget: float = SEARCH) -> Freedom | None:
 
 @dataclass(frozen=True, eq=False)
 class Diagnosis:
-    """What the entries can and cannot determine. Prints as a report; `to_dict()` for machines."""
+    """Report of what the entries can and cannot determine. Prints as a report; `to_dict()` for machines."""
 
     shape: tuple[int, int]
     rank: int
@@ -319,7 +319,7 @@ def _such(names: tuple[str, ...]) -> str:
 def diagnose(
     observed: Any, k: int, U: Any = None, V: Any = None, *, feedback: str = "explicit"
 ) -> Diagnosis:
-    """What these entries can determine of a rank-k matrix, before any fit; with factors U and V also their coherence.
+    """Say what these entries can determine of a rank-k matrix, before any fit; with factors U and V also their coherence.
 
     Parameters
     ----------

@@ -27,7 +27,7 @@ from lemmata.audit.completion.factored_objective import (
     Side,
     Singular,
     fit_in_memory,
-    joined,
+    join,
     products_at,
     split,
 )
@@ -70,9 +70,9 @@ def along(problem: Factored, d: Factors) -> Array:
     """Return the 5 coefficients of t ↦ F(at + t·d), constant first: a polynomial of degree 4 (CIL (2.32))."""
     e, q = change_of(problem, d), products_at(problem.indptr, problem.indices, d.U, d.V)
     r = problem.target - problem.fitted
-    coefficients = 0.5 * _squared((r, -e, -q), problem.weights)
+    coefficients = 0.5 * _square((r, -e, -q), problem.weights)
     if problem.implicit:  # entries on Ω have weight 1 twice
-        coefficients -= 0.5 * _squared((problem.fitted, e, q), None)
+        coefficients -= 0.5 * _square((problem.fitted, e, q), None)
         (U, V, _, _), (dU, dV, _, _) = problem.at, d
         left = (U.T @ U, U.T @ dU + dU.T @ U, dU.T @ dU)
         right = (V.T @ V, V.T @ dV + dV.T @ V, dV.T @ dV)
@@ -88,7 +88,7 @@ def along(problem: Factored, d: Factors) -> Array:
     return coefficients
 
 
-def _squared(parts: tuple[Array, Array, Array], weights: Array | None) -> Array:
+def _square(parts: tuple[Array, Array, Array], weights: Array | None) -> Array:
     """Return the coefficients of Σ w (p₀ + t p₁ + t² p₂)²."""
     x, y, z = parts
     wx, wy, wz = parts if weights is None else (weights * part for part in parts)
@@ -137,7 +137,7 @@ def escape(
         return problem
     step, after = line_search(problem, found.direction)
     lower = after < problem.objective
-    return problem.moved(problem.at.moved(step, found.direction)) if lower else problem
+    return problem.move(problem.at.move(step, found.direction)) if lower else problem
 
 
 # --- more factors -----------------------------------------------------------------------------------------------------
@@ -153,20 +153,22 @@ def add_factor(problem: Factored, top: Top | None = None) -> Factored:
     if top.sigma <= 1:
         return problem
     U, V, b, c = problem.at
-    wider = problem.moved(Factors(np.c_[U, np.zeros(len(U))], np.c_[V, np.zeros(len(V))], b, c))
+    wider = problem.move(Factors(np.c_[U, np.zeros(len(U))], np.c_[V, np.zeros(len(V))], b, c))
     d = Factors(*(np.zeros_like(part) for part in wider.at))
     d.U[:, -1], d.V[:, -1] = top.left, top.right
     step, after = line_search(wider, d)
-    return wider.moved(wider.at.moved(step, d)) if after < problem.objective else problem
+    return wider.move(wider.at.move(step, d)) if after < problem.objective else problem
 
 
 def sweep(problem: Factored) -> Factored:
     """Return the point after a sweep of alternating least squares: a Newton step on the rows, then on the columns."""
     for side in (0, 1):
         block, gradient = Side.of(problem, side), problem.gradient
-        step = block.direction(block.seen(joined(problem, gradient[side], gradient[side + 2])))
+        step = block.direction(
+            block.scale_gradient(join(problem, gradient[side], gradient[side + 2]))
+        )
         d, own = split(problem, step)
         parts = list(problem.at)
         parts[side], parts[side + 2] = parts[side] - d, parts[side + 2] - own
-        problem = problem.moved(Factors(*parts))
+        problem = problem.move(Factors(*parts))
     return problem

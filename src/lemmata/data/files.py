@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from lemmata.data.records import Text, check_file, refuse_binary
-from lemmata.data.tables import Choice, Matrix, UnreadableData, numeric, selected
+from lemmata.data.tables import Choice, Matrix, UnreadableData, numeric, select
 from lemmata.data.text_tables import read_csv, read_svmlight
 
 MEMMAP_BYTES = 64 * 2**20  # an .npy file larger than this is mapped, not read
@@ -55,7 +55,7 @@ def read_matrix(
         raise ValueError(f"decimal={decimal[:40]!r} is not accepted; pass '.' or ','.")
     choice = Choice(target, tuple(drop), None if columns is None else tuple(columns), holes)
     if str(path) == "-":
-        return _guarded(
+        return _guard(
             "the standard input",
             lambda: read_csv(Text.of_stream(sys.stdin.buffer), choice, header, decimal=decimal),
         )
@@ -65,12 +65,12 @@ def read_matrix(
         "csv": lambda: read_csv(
             Text.of(path), choice, header, "\t" if ".tsv" in path.suffixes else None, decimal
         ),
-        "npy": lambda: selected(_read_npy(path), None, choice),
+        "npy": lambda: select(_read_npy(path), None, choice),
         "npz": lambda: _read_npz(path, array, choice),
         "parquet": lambda: _read_parquet(path, choice),
         "svmlight": lambda: read_svmlight(path, n_features, choice),
     }
-    return _guarded(str(path), readers[suffix])
+    return _guard(str(path), readers[suffix])
 
 
 # --- what every format shares -----------------------------------------------------------------------------------------
@@ -106,7 +106,7 @@ def _checked_suffix(path: Path) -> str:
     return name
 
 
-def _guarded(name: str, read: Callable[[], Matrix]) -> Matrix:
+def _guard(name: str, read: Callable[[], Matrix]) -> Matrix:
     """Read, and turn whatever the layers below raise about a bad file into one message with its name."""
     try:
         matrix = read()
@@ -128,7 +128,7 @@ def _guarded(name: str, read: Callable[[], Matrix]) -> Matrix:
 # --- arrays -----------------------------------------------------------------------------------------------------------
 
 
-def _loaded(path: Path, mmap: bool = False) -> Any:
+def _load(path: Path, mmap: bool = False) -> Any:
     try:
         return np.load(path, mmap_mode="r" if mmap else None, allow_pickle=False)
     except ValueError as error:
@@ -140,7 +140,7 @@ def _loaded(path: Path, mmap: bool = False) -> Any:
 
 
 def _read_npy(path: Path) -> np.ndarray:
-    X = _loaded(path, mmap=path.stat().st_size > MEMMAP_BYTES)
+    X = _load(path, mmap=path.stat().st_size > MEMMAP_BYTES)
     if not isinstance(X, np.ndarray):
         X.close()
         raise UnreadableData("it is an archive of arrays; name it .npz.")
@@ -148,14 +148,14 @@ def _read_npy(path: Path) -> np.ndarray:
 
 
 def _read_npz(path: Path, array: str | None, choice: Choice) -> Matrix:
-    archive = _loaded(path)
+    archive = _load(path)
     if isinstance(archive, np.ndarray):
         raise UnreadableData("it is a single array; name it .npy.")
     with archive:
         if array is None and {"format", "shape", "data"} <= set(archive.files):
             import scipy.sparse as sp
 
-            return selected(sp.csr_array(sp.load_npz(path)), None, choice)
+            return select(sp.csr_array(sp.load_npz(path)), None, choice)
         name = _array_name(archive, array)
         X = numeric(_member(archive, name), f"the array {name!r}")
         if choice.target in archive.files:
@@ -164,8 +164,8 @@ def _read_npz(path: Path, array: str | None, choice: Choice) -> Matrix:
                 raise UnreadableData(
                     f"the target {choice.target!r} has shape {y.shape}, the matrix {len(X)} rows."
                 )
-            return selected(X, None, Choice(None, choice.drop, choice.columns), y)
-        return selected(X, None, choice)
+            return select(X, None, Choice(None, choice.drop, choice.columns), y)
+        return select(X, None, choice)
 
 
 def _member(archive: Any, name: str | None) -> np.ndarray:
@@ -219,7 +219,7 @@ def _read_parquet(path: Path, choice: Choice) -> Matrix:
     for i, column in enumerate(columns):
         X[:, i] = column
     y = None if target is None else table.column(names[target]).to_numpy()
-    return Matrix(X, y, tuple(names[i] for i in kept), choice.unused(names))
+    return Matrix(X, y, tuple(names[i] for i in kept), choice.unused_columns(names))
 
 
 def _parquet_column(table: Any, name: str, holes: bool) -> np.ndarray:

@@ -93,7 +93,7 @@ class Text:
 
 @dataclass(frozen=True)
 class Layout:
-    """How records are written, and where the first of them begins."""
+    """Form in which records are written, and where the first of them begins."""
 
     sep: str
     width: int  # cells of a record
@@ -107,7 +107,7 @@ class Layout:
 def check_file(path: Path) -> None:
     """Refuse a path where there is no file, or an empty one."""
     if not path.exists():
-        near = _mistyped(path)
+        near = _likely_name(path)
         hint = f"; did you mean {near}?" if near else "."
         raise FileNotFoundError(f"there is no file {path}{hint}")
     if path.is_dir():
@@ -116,7 +116,7 @@ def check_file(path: Path) -> None:
         raise UnreadableData(f"{path} is empty.")
 
 
-def _mistyped(path: Path) -> Path | None:
+def _likely_name(path: Path) -> Path | None:
     """The file beside a missing one that its name may have been meant for: a slip of the fingers, not merely a likeness."""
     if not path.parent.is_dir():
         return None

@@ -36,7 +36,7 @@ class Choice:
     columns: tuple[str, ...] | None = None
     holes: bool = False  # cells may be empty: NaN
 
-    def unused(self, names: Sequence[str] | None) -> tuple[str, ...]:
+    def unused_columns(self, names: Sequence[str] | None) -> tuple[str, ...]:
         """The columns that are neither wanted nor left out explicitly."""
         if self.columns is None or names is None:
             return ()
@@ -77,7 +77,7 @@ def position_of(column: str, names: Sequence[str] | None, width: int) -> int:
     raise UnreadableData(f"there is no column {column!r}; there are {width} columns{known}.")
 
 
-def selected(X: Any, names: Sequence[str] | None, choice: Choice, y=None) -> Matrix:
+def select(X: Any, names: Sequence[str] | None, choice: Choice, y=None) -> Matrix:
     """The wanted columns of a whole matrix."""
     kept, target = choice.of(names, X.shape[1])
     if target is not None:
@@ -85,7 +85,7 @@ def selected(X: Any, names: Sequence[str] | None, choice: Choice, y=None) -> Mat
     if kept != list(range(X.shape[1])):
         X = X[:, kept]
     return Matrix(
-        X, y, None if names is None else tuple(names[i] for i in kept), choice.unused(names)
+        X, y, None if names is None else tuple(names[i] for i in kept), choice.unused_columns(names)
     )
 
 

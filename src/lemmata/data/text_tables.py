@@ -14,7 +14,7 @@ import numpy as np
 
 from lemmata.data import records
 from lemmata.data.records import Layout, Text, cells_of, is_number
-from lemmata.data.tables import Choice, Matrix, UnreadableData, selected
+from lemmata.data.tables import Choice, Matrix, UnreadableData, select
 
 DELIMITERS = (",", ";", "\t")
 DECIMAL_COMMA = re.compile(r"[-+]?\d+,\d+(e[-+]?\d+)?", re.IGNORECASE)
@@ -55,11 +55,11 @@ def read_csv(
     X, labels = table.read()
     y = None if target is None else _numbers_if_possible(np.array(labels, dtype=np.str_), decimal)
     chosen = None if names is None else tuple(names[i] for i in kept)
-    return Matrix(X, y, chosen, choice.unused(names))
+    return Matrix(X, y, chosen, choice.unused_columns(names))
 
 
 def _delimiter(line: str) -> str:
-    """What stands between the cells of the first line. 1,5;2,5 has more commas than semicolons, and they are decimal."""
+    """Return what stands between the cells of the first line. 1,5;2,5 has more commas than semicolons, and they are decimal."""
     for delimiter in (";", "\t"):
         cells = line.strip().split(delimiter)
         if len(cells) > 1 and all(
@@ -180,7 +180,7 @@ def read_svmlight(path: Path, n_features: int | None, choice: Choice) -> Matrix:
         raise _svmlight_culprit(path) or UnreadableData(str(error)) from error
     if X.shape[1] > MOST_COLUMNS:
         raise _svmlight_culprit(path) or UnreadableData(f"it has {X.shape[1]:,} columns.")
-    return selected(sp.csr_array(X), None, choice, y)
+    return select(sp.csr_array(X), None, choice, y)
 
 
 def _svmlight_culprit(path: Path) -> UnreadableData | None:

@@ -58,7 +58,7 @@ class Factors(NamedTuple):
     b: Array  # (n,)
     c: Array  # (m,)
 
-    def moved(self, step: float, along: Factors) -> Factors:
+    def move(self, step: float, along: Factors) -> Factors:
         return Factors(*(x + step * d for x, d in zip(self, along, strict=True)))
 
     def dot(self, other: Factors) -> float:
@@ -90,7 +90,7 @@ def products_at(indptr: Array, indices: Array, U: Array, V: Array) -> Array:
 
 
 class Terms(NamedTuple):
-    """What F is made of besides entries and factors. None: the default."""
+    """Parts of F besides entries and factors. None: the default."""
 
     reg: float | None = None  # λ; 0
     weighted: float | None = None  # the power of the number of entries that multiplies λ; 0
@@ -164,11 +164,11 @@ class Factored:
         made = cls(indptr, indices, values, weights, at, *penalties, F.biased)
         return replace(made, implicit=implicit)
 
-    def moved(self, at: Factors) -> Factored:
+    def move(self, at: Factors) -> Factored:
         """F at another point."""
         return replace(self, at=at)
 
-    def normalised(self) -> Factored:
+    def normalise(self) -> Factored:
         """The same problem in units of its largest entry, so that squares of 1e±150 neither overflow nor vanish.
 
         A/s, b/s, c/s, U/√s, V/√s, and λ/s on the factors (but λ on the biases) make F/s². s is a power of 4: nothing is
@@ -307,13 +307,13 @@ def parameters(problem: Factored) -> int:
     return problem.rank + problem.biased
 
 
-def joined(problem: Factored, X: Array, x: Array) -> Array:
+def join(problem: Factored, X: Array, x: Array) -> Array:
     """Factors and biases side by side (·, p)."""
     return np.column_stack([X, x]) if problem.biased else X
 
 
 def split(problem: Factored, Y: Array) -> tuple[Array, Array]:
-    """Factors and biases apart: the reverse of `joined`."""
+    """Factors and biases apart: the reverse of `join`."""
     k = problem.rank
     return Y[:, :k], Y[:, k] if problem.biased else np.zeros(len(Y))
 
@@ -328,7 +328,7 @@ def own_curvatures(
     beyond, other, p = problem.beyond, problem.at[1 - side], parameters(problem)
     pattern = problem.on_entries(np.ones(len(problem.target)) if beyond is None else beyond)
     pattern = pattern if side == 0 else pattern.T.tocsr()
-    Z = joined(problem, other, np.ones(len(other)))
+    Z = join(problem, other, np.ones(len(other)))
     ridge = np.repeat((problem.row_reg, problem.column_reg)[side][:, None], p, axis=1)
     ridge[:, problem.rank :] = problem.bias_regs[side][:, None]
     upper, diagonal = np.triu_indices(p), np.arange(p)
@@ -365,7 +365,7 @@ class Side:
         inverse[empty] = 0.0
         return cls(problem.at[side], lower, inverse)
 
-    def seen(self, gradient: Array) -> Array:
+    def scale_gradient(self, gradient: Array) -> Array:
         """L⁻¹g of every row (n, p)."""
         return np.matmul(self.inverse, gradient[:, :, None])[:, :, 0]
 
@@ -401,7 +401,7 @@ def fit_in_memory(problem: Factored) -> bool:
 def gain(problem: Factored, side: int) -> float:
     """½ Σ_i g_iᵀD_i⁻¹g_i over all rows (side 0) or columns: what solving them again would take off F."""
     p, total = parameters(problem), 0.0
-    g = joined(problem, problem.gradient[side], problem.gradient[side + 2])
+    g = join(problem, problem.gradient[side], problem.gradient[side + 2])
     if p == 0:
         return 0.0
     for rows, D in own_curvatures(problem, side, max(1, NUMBERS_AT_ONCE // p**2)):
@@ -430,4 +430,4 @@ def pull(problem: Factored, side: int, Y: Array) -> Array:
     out = T @ other - S @ d
     if problem.implicit:
         out += own @ (d.T @ other + other.T @ d)
-    return joined(problem, out, sums)
+    return join(problem, out, sums)

@@ -7,19 +7,30 @@ Everything is recomputed in float64 from the entries (`fit.data`) and public att
 
 **First order.** At a minimiser ∇_U = λU − Π_Ω(A − UVᵀ)V vanishes, that is, its three terms cancel. How well they do is the
 length of their sum over the sum of their lengths: a number between 0 and 1 that does not change when the factors shrink or
-grow, so tiny factors are no excuse. **Second order.** CIL 2.4.3 leaves open whether a fixed point of ALS is a minimum. The
-smallest eigenvalue of the Hessian tells (curvature.py). U = V = 0 is a first-order point of every objective, mostly a saddle.
+grow, so tiny factors are no excuse. **Rows and columns.** Each row is a quadratic problem of its own (factored_objective.py),
+so what solving it again would gain is known exactly: ½ gᵀD⁻¹g. Summed over all rows, or over all columns, that is the gain of
+half a sweep of ALS, and zero at a fixed point (CIL (2.38)). **Second order.** CIL 2.4.3 leaves open whether a fixed point of
+ALS is a minimum. The smallest eigenvalue of the Hessian tells (curvature.py). U = V = 0 is a first-order point of every
+objective, mostly a saddle.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 import numpy as np
 
-from lemmata.audit.completion.factored_objective import Factored, blocks_cost
+from lemmata.audit.completion.factored_objective import Factored, blocks_cost, gain
+from lemmata.audit.completion.held_out.error import ENTRY_CLAIMS
+from lemmata.audit.completion.held_out.offsets import beats_offsets
 from lemmata.audit.completion.optimality.curvature import PRODUCTS, Curvature, downward
-from lemmata.audit.completion.statements import factored, per_factor, precision
+from lemmata.audit.completion.optimality.global_optimum import (
+    global_optimum,
+    least_penalised,
+    rank_not_cut,
+)
+from lemmata.audit.completion.statements import SOUND, per_factor, precision, problem_of
 from lemmata.audit.kernel import claims
 from lemmata.audit.kernel.attributes import never_rose
 from lemmata.audit.kernel.lanczos import RISK
@@ -30,6 +41,8 @@ SLOPE = 2e-3  # the default tol of ALS, 1e-5 per sweep, leaves 5e-4 to 1.6e-3
 CURVED = 1e-3  # of the mean curvature; less than this is flat as far as a point with such a slope can tell
 WORTH = 1e-4  # of the objective: a way down that gains less is a matter of convergence, not a way out of a saddle
 FEW_PRODUCTS = 60  # decide most fits
+GAIN = 1e-4  # of the objective; the default tol is a tenth of it
+NOISE_LEFT = 0.01  # of the objective: what stochastic steps may leave behind
 
 
 # --- the run ----------------------------------------------------------------------------------------------------------
@@ -43,12 +56,79 @@ NEVER_ROSE = never_rose(
 )
 
 
+@claims.claim(
+    "steps that shrink faster than 1/√t: their noise dies out",
+    kind=claims.RULE_OF_THUMB,
+    source="Robbins & Monro 1951",
+    about="run",
+)
+def steps_shrink(fit):
+    """p in γ_t ∝ (1 + t)^−p, from the first and the last epoch. Σγ_t = ∞ and Σγ_t² < ∞ ask for ½ < p ≤ 1."""
+    rates = fit.trace.extras["learning_rate"]
+    if len(rates) < 2:
+        return claims.unknown("one epoch shows no schedule")
+    exponent = math.log(rates[0] / rates[-1]) / math.log(len(rates))
+    advice = (
+        "the factors keep trembling around a minimum: pass decay above 0.5, or learning_rate='auto'"
+    )
+    return claims.at_least(exponent, math.nextafter(0.5, 1), advice, unit="p")
+
+
+# --- a fixed point of alternation -------------------------------------------------------------------------------------
+
+
+def _sweep_cost(fit: claims.Fit) -> float:
+    p = np.shape(fit.U_)[1] + 1
+    return fit.data.n_observed * p * (p + 1) + sum(fit.data.shape) * (1.5 * p**3 + 2500)
+
+
+@claims.fact(cost=_sweep_cost)
+def half_sweep_gain(fit: claims.Fit) -> float:
+    """Return what solving the rows again, or the columns, would gain: a share of the loss and of their own penalty.
+
+    Where every entry is met, what is left of the objective is the rounding of the factors, and of no interest.
+    """
+    problem = problem_of(fit)
+    noise = claims.rounding(precision(fit), problem.rank + 1)
+    floor = noise**2 * problem.size / GAIN
+    shares = []
+    for side, reg in enumerate((problem.row_reg, problem.column_reg)):
+        lengths = np.square(problem.at[side]).sum(axis=1)
+        biases = problem.bias_regs[side] @ problem.at[side + 2] ** 2
+        own = problem.loss + 0.5 * float(reg @ lengths + biases)
+        shares.append(gain(problem, side) / max(own + floor, np.finfo(float).tiny))
+    return max(shares)
+
+
+@claims.claim(
+    "a fixed point: solving either side again gains less than 0.01 % of the objective",
+    kind=claims.PROVED,
+    source="CIL (2.38)",
+    needs=(half_sweep_gain,),
+)
+def fixed_point(fit):
+    """½ gᵀD⁻¹g, summed over all rows, and over all columns."""
+    return claims.at_most(half_sweep_gain(fit), GAIN, "lower tol, or raise max_iter", unit="gain")
+
+
+@claims.claim(
+    "solving either side exactly would gain less than 1 % of the objective",
+    kind=claims.PROVED,
+    source="CIL (2.38)",
+    needs=(half_sweep_gain,),
+)
+def near_fixed_point(fit):
+    """The gain of half a sweep of ALS from here: what noise, or too few epochs, left behind. See `fixed_point` of ALS."""
+    advice = "raise max_iter and lower tol; with a learning_rate of your own, give it more decay"
+    return claims.at_most(half_sweep_gain(fit), NOISE_LEFT, advice, unit="gain")
+
+
 # --- first and second order -------------------------------------------------------------------------------------------
 
 
 @claims.fact(cost=per_factor(10))
 def slope(fit: claims.Fit) -> float:
-    return slope_at(factored(fit), bool(fit.get("nonnegative", False)))
+    return slope_at(problem_of(fit), bool(fit.get("nonnegative", False)))
 
 
 def slope_at(problem: Factored, nonnegative: bool = False) -> float:
@@ -98,7 +178,7 @@ def _kkt(problem: Factored):
 
 
 def _product_cost(fit: claims.Fit) -> float:
-    """Of one product with the Hessian: entries twice from either side, and the blocks of rows and columns."""
+    """Cost of one product with the Hessian: entries twice from either side, and the blocks of rows and columns."""
     p, (n, m) = np.shape(fit.U_)[1] + 1, fit.data.shape
     return 6 * fit.data.n_observed * (p + 10) + (n + m) * p * p
 
@@ -117,7 +197,7 @@ def _curvature_cost(fit: claims.Fit, products: int = FEW_PRODUCTS) -> float:
 )
 def second_order_minimum(fit):
     """The smallest eigenvalue of the Hessian modulo gauge, in units of the curvature that each row feels alone."""
-    problem = factored(fit)
+    problem = problem_of(fit)
     if fit.get("nonnegative", False):
         why = "with a bound at 0 this is a question of copositivity, which nobody can answer at this size"
         return claims.unknown(why)
@@ -148,7 +228,7 @@ def _saddle(fit: claims.Fit, problem: Factored, found: Curvature) -> claims.Evid
     step = fit.witness("lowest_on_line", problem, found.direction)
     if step is None:
         return claims.unknown(f"curvature {found.value:.1e}, and nobody looked for what it gains")
-    after = problem.moved(problem.at.moved(step, found.direction)).objective
+    after = problem.move(problem.at.move(step, found.direction)).objective
     gained = 1 - after / problem.objective if problem.objective > 0 else 0.0
     if not gained >= WORTH:  # so for a step that is no number
         return claims.unknown(
@@ -160,3 +240,29 @@ def _saddle(fit: claims.Fit, problem: Factored, found: Curvature) -> claims.Evid
     return claims.at_least(
         found.value, -CURVED, advice, "curvature", note, kind=claims.PROVED, witness=witness
     )
+
+
+@claims.claim("the factors are nonnegative", kind=claims.PROVED, source="CIL 2.4")
+def nonnegative_factors(fit):
+    smallest = min(np.min(fit.U_, initial=0.0), np.min(fit.V_, initial=0.0))
+    return claims.at_least(smallest, 0.0, "fit with nonnegative=True", unit="smallest")
+
+
+# --- claims of each model ---------------------------------------------------------------------------------------------
+
+_FREE = (fixed_point, first_order_point, second_order_minimum, global_optimum)
+_NONNEGATIVE = (nonnegative_factors, first_order_point)
+EXPLICIT_CLAIMS = (*SOUND, NEVER_ROSE, *_FREE, *ENTRY_CLAIMS)
+NONNEGATIVE_CLAIMS = (*SOUND, NEVER_ROSE, *_NONNEGATIVE, *ENTRY_CLAIMS)
+IMPLICIT_CLAIMS = (*SOUND, NEVER_ROSE, *_FREE)  # every entry is known there
+NONNEGATIVE_IMPLICIT_CLAIMS = (*SOUND, NEVER_ROSE, *_NONNEGATIVE)
+SGD_CLAIMS = (*SOUND, NEVER_ROSE, near_fixed_point, first_order_point, *ENTRY_CLAIMS)
+SCHEDULED_SGD_CLAIMS = (*SOUND, steps_shrink, *SGD_CLAIMS[3:])
+_CONVEX = (least_penalised, first_order_point, rank_not_cut)
+SOFT_IMPUTE_CLAIMS = (*SOUND, NEVER_ROSE, *_CONVEX, *ENTRY_CLAIMS)
+
+
+def factor_claims(implicit: bool, nonnegative: bool) -> tuple[claims.Statement, ...]:
+    """Return the claims about factors from elsewhere, whose run is not known."""
+    about = (*SOUND, *(_NONNEGATIVE if nonnegative else _FREE))
+    return about if implicit else (*about, *ENTRY_CLAIMS, beats_offsets)

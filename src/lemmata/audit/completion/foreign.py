@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from sklearn.exceptions import NotFittedError
 
-from lemmata.audit.completion.als import factor_claims
+from lemmata.audit.completion.factors import factor_claims
 
 
 def factors_of(model: Any) -> dict[str, Any]:

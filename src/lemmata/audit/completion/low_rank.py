@@ -26,7 +26,7 @@ from lemmata.audit.completion.factors import NEVER_ROSE, first_order_point, seco
 from lemmata.audit.completion.held_out.error import ENTRY_CLAIMS
 from lemmata.audit.completion.optimality.global_optimum import SHORT, top_singular_value
 from lemmata.audit.completion.optimality.nuclear_norm import orthonormal
-from lemmata.audit.completion.statements import SOUND, factored, per_factor, precision
+from lemmata.audit.completion.statements import SOUND, per_factor, precision, problem_of
 from lemmata.audit.kernel import claims
 from lemmata.audit.kernel.attributes import discrepancy, statements_true
 from lemmata.audit.kernel.lanczos import products_for
@@ -69,7 +69,7 @@ def _leading_squares(F, Q: Array, k: int) -> tuple[float, float, float]:
 
 def _best(fit: claims.Fit, residual: float) -> claims.Evidence:
     """‖F − X‖² against the tail of the spectrum: from the fit's own columns, then from what a search finds better."""
-    problem = factored(fit)
+    problem = problem_of(fit)
     F, k = problem.on_entries(problem.target), problem.rank
     whole = float(problem.target @ problem.target)
     slack = claims.rounding(precision(fit), terms=fit.data.n_observed) * whole
@@ -118,7 +118,7 @@ def _spectrum_cost(fit: claims.Fit) -> float:
 )
 def best_of_filled(fit):
     """‖F − X‖² = ‖F‖² − 2⟨F, X⟩ + ‖X‖² against the tail Σ_{i>k} σ_i(F)² (Eckart–Young); the fill is taken off both."""
-    problem = factored(fit)
+    problem = problem_of(fit)
     whole, cross = (float(problem.target @ x) for x in (problem.target, problem.fitted))
     return _best(fit, max(whole - 2 * cross + problem.energy, 0.0))
 
@@ -143,7 +143,7 @@ def not_pulled_to_the_fill(fit):
     of the filled matrix has about the strength p, the share of known entries; a fit with many factors that predicts the fill
     where nothing is known has less.
     """
-    problem = factored(fit)
+    problem = problem_of(fit)
     (n, m), (U, V) = fit.data.shape, problem.at[:2]
     unknown_entries = n * m - fit.data.n_observed
     if not unknown_entries or not problem.target.any():
@@ -185,7 +185,7 @@ def leading_singular_pair(fit):
     if fit.data.n_observed < fit.data.shape[0] * fit.data.shape[1]:
         why = "the best rank-one matrix is NP-hard to find where entries are unknown (CIL 2.3.5)"
         return claims.unknown(why)
-    return _best(fit, 2 * factored(fit).loss)
+    return _best(fit, 2 * problem_of(fit).loss)
 
 
 @claims.claim(
@@ -202,7 +202,7 @@ def left_the_saddle(fit):
     σ₁ lies between a Rayleigh quotient and a bound, by LAPACK or Lanczos: the bound decides whether the claim holds, the
     quotient whether it fails.
     """
-    problem = factored(fit)
+    problem = problem_of(fit)
     zero = 0.5 * float(problem.target @ problem.target)
     gain = zero - problem.loss + claims.rounding(precision(fit), terms=fit.data.n_observed) * zero
     top = top_singular_value(problem.on_entries(problem.target), accuracy=ACCURACY / 4)
@@ -268,7 +268,7 @@ def first_order_on_manifold(fit):
     It does not depend on how X is factored. Where X has lower rank than k, it may also move out along any pqᵀ, which gains σ²
     of ‖G‖² for each further direction; σ of what P_T leaves of G. So X = 0 is no way to vanish.
     """
-    problem = factored(fit)
+    problem = problem_of(fit)
     G, (P, _, Q) = problem.S, _singular_vectors(*problem.at[:2])
     size = float(G.data @ G.data)
     values = fit.data.values.astype(np.float64) / problem.unit
@@ -307,7 +307,7 @@ def fixed_point(fit):
     Also fails where a direction outside of X is worth more than the last one inside, ησ₁(G) > σ_k(X): a first-order point, but
     not the best one in reach.
     """
-    problem, eta = factored(fit), float(fit.step_size_)
+    problem, eta = problem_of(fit), float(fit.step_size_)
     (U, V), G, k = problem.at[:2], problem.S, problem.rank
     size = float(np.sqrt(max(problem.energy, 0.0)))
     if k >= min(G.shape) or not G.data.any():
@@ -341,7 +341,7 @@ FILLS = {"zero": "none"}  # other fills are called as the centring that gives th
 
 def _filled_statements(fit: claims.Fit) -> dict[str, float]:
     """singular_values_ are those of UVᵀ, and p_iᵀFq_i of the filled matrix F without its fill; the offsets are the fill."""
-    problem, found = factored(fit), statements.factor_statements(fit)
+    problem, found = problem_of(fit), statements.factor_statements(fit)
     fill = str(fit.get("fill", "both"))
     names = ("mean_", "row_bias_", "column_bias_", "row_scale_", "column_scale_", "U_")
     shown = {name: fit.get(name) for name in names} | {"centre": FILLS.get(fill, fill)}

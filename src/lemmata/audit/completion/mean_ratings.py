@@ -29,7 +29,7 @@ GAIN = 1e-6  # of the objective
 RISK = 0.01
 
 
-class Offsets:
+class OffsetErrors:
     """The errors that offsets leave, in units of the largest entry, so that no square of 1e±150 is lost."""
 
     def __init__(self, fit: claims.Fit):
@@ -65,8 +65,8 @@ class Offsets:
 
 
 @claims.fact(cost=claims.passes(10))
-def offsets(fit: claims.Fit) -> Offsets:
-    return Offsets(fit)
+def offsets(fit: claims.Fit) -> OffsetErrors:
+    return OffsetErrors(fit)
 
 
 # --- what is stated ---------------------------------------------------------------------------------------------------
@@ -186,7 +186,7 @@ def beyond_noise(fit):
     return claims.unknown(f"R² {share:.3g}; {noise}")
 
 
-def _leverages(at: Offsets, free: int) -> tuple[float, ...]:
+def _leverages(at: OffsetErrors, free: int) -> tuple[float, ...]:
     """D = Σ M_ii²: of one side, M_ii = 1/n_i − 1/N; of both, something between p²/N and p."""
     if len(at.sides) == 2:
         return free**2 / len(at.values), float(free)

@@ -1,6 +1,6 @@
 """Statements of a completed matrix about itself: factors of matching shapes, and numbers that are those of the data.
 
-`factored(fit)` is the objective at a fit (factored_objective.py), from its public attributes alone.
+`problem_of(fit)` is the objective at a fit (factored_objective.py), from its public attributes alone.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ SIDES, OFFSETS = ("row", "column"), ("bias", "scale")
 
 
 @fact(cost=free)  # claims count their own passes over the entries
-def factored(fit: Fit) -> Factored:
+def problem_of(fit: Fit) -> Factored:
     """Return the objective at the fit, in units of the largest entry."""
     terms = {name: fit.get(f"{name}_") for name in ("reg", "bias_reg", "mean", "confidence_offset")}
     terms |= {f"{side}_{what}": fit.get(f"{side}_{what}_") for side in SIDES for what in OFFSETS}
     powers = {"weighted": fit.get("weighted_reg_"), "weighted_bias": fit.get("weighted_bias_reg_")}
     terms |= {"feedback": str(fit.get("feedback", "explicit")), "alpha": fit.get("alpha"), **powers}
     terms["biased"] = bool(fit.get("biases", False)) and not implicit(fit)
-    return Factored.of(fit.data, fit.U_, fit.V_, **terms).normalised()
+    return Factored.of(fit.data, fit.U_, fit.V_, **terms).normalise()
 
 
 def implicit(fit: Fit) -> bool:
@@ -81,7 +81,7 @@ def _misfits(fit: Fit) -> Iterator[str]:
 
 def factor_statements(fit: Fit) -> dict[str, float]:
     """Return how far loss_, singular_values_ and the offsets are from those of the data, in units of rounding."""
-    problem, found = factored(fit), {**dict(offset_statements(fit)), **dict(run_statements(fit))}
+    problem, found = problem_of(fit), {**dict(offset_statements(fit)), **dict(run_statements(fit))}
     if fit.has("loss_"):
         found["loss_"] = loss_error(problem, float(fit.loss_), precision(fit))
     if fit.has("singular_values_"):

@@ -90,7 +90,7 @@ class Distributed(Observed):
     def _over(self, order: str, function: Callable, shared: tuple, aligned: Sequence[Array]) -> Any:
         with tempfile.TemporaryDirectory(prefix="sent-", dir=self.folder) as letters:
             sent = [
-                _sent(value, Path(letters) / f"{i}.npy")
+                _send(value, Path(letters) / f"{i}.npy")
                 for i, value in enumerate((*shared, *aligned))
             ]
             call = function, sent[: len(shared)], sent[len(shared) :]
@@ -105,7 +105,7 @@ class Distributed(Observed):
         return np.concatenate(parts)
 
 
-def _sent(value: Any, path: Path) -> Any:
+def _send(value: Any, path: Path) -> Any:
     """A value as it travels: arrays as files, the rest as it is."""
     if not isinstance(value, np.ndarray):
         return value

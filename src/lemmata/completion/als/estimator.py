@@ -37,7 +37,7 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from lemmata.audit.completion.als import (
+from lemmata.audit.completion.factors import (
     EXPLICIT_CLAIMS,
     IMPLICIT_CLAIMS,
     NONNEGATIVE_CLAIMS,

@@ -1,4 +1,4 @@
-"""What counts of clicks and plays can determine: every cell of the matrix is fitted, the missing ones as weak zeros.
+"""Diagnosis of counts of clicks and plays: every cell of the matrix is fitted, the missing ones as weak zeros.
 
     minimise  Σ over all i, j of (1 + α a_ij) ([a_ij > 0] − u_iᵀv_j)²  + …
 
@@ -44,7 +44,7 @@ class ImplicitDiagnosis(Diagnosis):
 
 
 def diagnose_implicit(observed: Any, k: int) -> ImplicitDiagnosis:
-    """What counts can determine of factors of rank k, before any fit with feedback="implicit".
+    """Say what counts can determine of factors of rank k, before any fit with feedback="implicit".
 
     observed : Observed, or what Observed.of takes; known zeros are no counts
     """

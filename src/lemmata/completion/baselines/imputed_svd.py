@@ -156,7 +156,7 @@ class ImputedSVD(CompletionModel):
         return FILLS[self.fill]
 
     def _problem(self, data: Any) -> Filled:
-        return Filled.of(centre(data, self._centring()).removed(data))
+        return Filled.of(centre(data, self._centring()).remove_from(data))
 
     def _stop(self) -> Stop:
         """Lanczos is finished when its error bounds are; a sum of eigenvalues that pauses says less."""

@@ -76,7 +76,7 @@ def logistic_flow(a: float, c: float, t: Any) -> Array:
 
 
 def time_to_reach(a: float, c: float, eps: float) -> float:
-    """How long the flow from u = v = c takes until |uv − a| ≤ ε, for a > 0 (CIL Ex. 2.4).
+    """Time that the flow from u = v = c takes until |uv − a| ≤ ε, for a > 0 (CIL Ex. 2.4).
 
     1/x − 1/a shrinks like e^{−2at}, so (a − x)/x = e^{−2at} (a − c²)/c², and with x = a ∓ ε (from below or above)
 
@@ -126,7 +126,7 @@ def _dot(x: Array, y: Array) -> float:
 
 
 class RankOneAlgorithm:
-    """What both ways share: a state is u and v with their loss and gradient."""
+    """Base of both ways: a state is u and v with their loss and gradient."""
 
     hint = "scale the data: products of its entries leave the finite numbers"
 
@@ -287,7 +287,7 @@ class RankOne(CompletionModel):
         return PowerStepsAlgorithm() if data.n_observed == n * m else GradientFlowAlgorithm()
 
     def _problem(self, data: Any) -> Observed:
-        return centre(data, self.centre).removed(data)
+        return centre(data, self.centre).remove_from(data)
 
     def _claims(self):
         return POWER_STEP_CLAIMS if self.observed_.density == 1 else FLOW_CLAIMS

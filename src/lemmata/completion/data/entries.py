@@ -1,4 +1,4 @@
-"""Entries of rows, compressed: how triplets are sorted into them, turned into those of columns, and checked."""
+"""Entries of rows, compressed: triplets are sorted into them, checked, and turned into those of columns."""
 
 from __future__ import annotations
 
@@ -14,10 +14,11 @@ import scipy.sparse as sp
 from lemmata.completion.data.frames import times_of
 from lemmata.completion.data.labels import Labels
 from lemmata.core.store import write_atomically
-from lemmata.core.validation import refuse_malformed, refuse_shrunk_file
+from lemmata.core.validation import refuse_shrunk_file
 
 Array = np.ndarray
 ENTRIES_AT_ONCE = 2**20  # entries looked at together where temporaries should stay small
+DUPLICATES = ("error", "last", "mean")
 ORDERS = ("by_row", "by_column")
 NAMES = ("row_labels", "column_labels")
 
@@ -31,7 +32,7 @@ class Entries(NamedTuple):
 
     @property
     def weights(self) -> Array | None:
-        """How much each entry counts; None: all the same."""
+        """Weight of each entry; None: all the same."""
         return None
 
     @property
@@ -81,6 +82,49 @@ def checked_shape(shape: Any) -> tuple[int, int]:
     return n, m
 
 
+def sort_triplets(
+    rows: Any,
+    columns: Any,
+    values: Any,
+    shape: Any,
+    duplicates: str,
+    labels: Sequence[Any],
+    times: Any,
+) -> tuple[Any, ...]:
+    """Check positions and values, and put them into both orders: what the constructor of Observed takes."""
+    if duplicates not in DUPLICATES:
+        raise ValueError(
+            f"duplicates={duplicates!r} is not accepted; pass one of {', '.join(DUPLICATES)}."
+        )
+    rows, columns = checked_positions(rows, "row"), checked_positions(columns, "column")
+    values = checked_values(values)
+    if not len(rows) == len(columns) == len(values):
+        raise ValueError(
+            f"{len(rows)} rows, {len(columns)} columns and {len(values)} values do not pair up."
+        )
+    if shape is None:
+        shape = (int(rows.max(initial=-1)) + 1, int(columns.max(initial=-1)) + 1)
+    else:
+        shape = checked_shape(shape)
+    check_positions((rows, columns), shape, "; give a larger shape, or correct the positions")
+    names = [None if given is None else Labels(given) for given in labels]
+    for own, size, what in zip(names, shape, ("row", "column"), strict=True):
+        if own is not None and len(own) != size:
+            raise ValueError(f"there are {len(own)} {what} labels for {size} {what}s.")
+    if times is not None:
+        times = checked_times(times, len(values))
+        times = each_once(sorted_entries(rows, columns, times, shape), "last", names).values
+    by_row = each_once(sorted_entries(rows, columns, values, shape), duplicates, names)
+    return by_row, transpose(by_row, shape), shape, *names, times
+
+
+def check_positions(positions: Sequence[Array], shape: Sequence[int], advice: str = "") -> None:
+    """Refuse rows and columns outside a matrix."""
+    for given, size, what in zip(positions, shape, ("row", "column"), strict=True):
+        if given.size and not 0 <= given.min() <= given.max() < size:
+            raise ValueError(f"a {what} lies outside 0 … {size - 1}{advice}.")
+
+
 def sorted_entries(rows: Array, columns: Array, values: Array, shape: tuple[int, int]) -> Entries:
     """Entries by row, then by column; those of one place stay in the order in which they were given.
 
@@ -95,7 +139,7 @@ def sorted_entries(rows: Array, columns: Array, values: Array, shape: tuple[int,
         return Entries(pointers(rows, shape[0]), columns.copy(), values.copy())
     triplets = sp.coo_array((values, (columns, rows)), shape=shape[::-1])
     triplets.has_canonical_format = True  # or tocsr would add up what is given twice
-    return _compressed(triplets.tocsr().tocsc())
+    return _compress(triplets.tocsr().tocsc())
 
 
 def each_once(entries: Entries, duplicates: str, names: Sequence[Labels | None]) -> Entries:
@@ -171,13 +215,27 @@ def pointers(rows: Array, n: int) -> Array:
     return np.r_[0, np.cumsum(np.bincount(rows, minlength=n))].astype(np.int64)
 
 
-def transposed(entries: Entries, shape: Sequence[int]) -> Entries:
+def search_parts(ordered: Array, low: Array, high: Array, values: Array, side: str) -> Array:
+    """Place of each value in its own part ordered[low:high], as np.searchsorted: by halving, for many parts at once."""
+    last = len(ordered) - 1
+    while (low < high).any():
+        middle = (low + high) // 2
+        here = ordered[np.minimum(middle, last)]
+        above = (here < values if side == "left" else here <= values) & (low < high)
+        low, high = (
+            np.where(above, middle + 1, low),
+            np.where(above, high, np.minimum(middle, high)),
+        )
+    return low
+
+
+def transpose(entries: Entries, shape: Sequence[int]) -> Entries:
     """The same entries in the other order, by counting (scipy's conversion is one pass)."""
     indptr, indices, values = entries
-    return _compressed(sp.csr_array((values, indices, indptr), shape=tuple(shape)).tocsc())
+    return _compress(sp.csr_array((values, indices, indptr), shape=tuple(shape)).tocsc())
 
 
-def _compressed(matrix: Any) -> Entries:
+def _compress(matrix: Any) -> Entries:
     return Entries(
         matrix.indptr.astype(np.int64), matrix.indices.astype(np.int32, copy=False), matrix.data
     )
@@ -188,30 +246,11 @@ def weighted_orders(
 ) -> tuple[WeightedEntries, WeightedEntries]:
     """Both orders with weights, given in the order of `by_row`."""
     shape = len(by_row.indptr) - 1, len(by_column.indptr) - 1
-    turned = transposed(Entries(by_row.indptr, by_row.indices, weights), shape).values
+    turned = transpose(Entries(by_row.indptr, by_row.indices, weights), shape).values
     return WeightedEntries.of(by_row, weights), WeightedEntries.of(by_column, turned)
 
 
 # --- what comes from outside ------------------------------------------------------------------------------------------
-
-
-def stored_entries(X: Any) -> sp.coo_array:
-    """What a sparse matrix knows, once its parts fit together. Zeros in the blocks of BSR only fill them up."""
-    refuse_malformed(X)
-    entries = sp.coo_array(X)
-    if X.format == "bsr":
-        entries.eliminate_zeros()
-    return entries
-
-
-def as_numbers(array: Array) -> Array:
-    try:
-        return array.astype(np.float64)
-    except (TypeError, ValueError):
-        raise ValueError(
-            f"the matrix holds {array.dtype}, not numbers; unknown entries are NaN, known ones numbers. Ratings, one per line, "
-            "need columns called user, item and rating."
-        ) from None
 
 
 def checked_times(given: Any, size: int) -> Array:
@@ -323,7 +362,7 @@ def save_entries(entries: Any, folder: Any) -> None:
 
 
 def open_entries(folder: Any, check: bool) -> tuple[Any, ...]:
-    """What the constructor of Observed takes, from a folder."""
+    """Arguments for the constructor of Observed, from a folder."""
     folder = Path(folder)
     if not (folder / "observed.json").exists():
         raise FileNotFoundError(f"{folder} holds no saved Observed: there is no observed.json.")

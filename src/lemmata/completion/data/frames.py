@@ -22,6 +22,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 
 from lemmata.completion.data.labels import (
     ROLES,
@@ -31,6 +32,8 @@ from lemmata.completion.data.labels import (
     encode_labels,
     simplify,
 )
+from lemmata.core.blocks import is_dask, unmask
+from lemmata.core.validation import refuse_malformed, refuse_shrunk_file
 
 Array = np.ndarray
 
@@ -188,6 +191,60 @@ def _narrow(values: Array) -> Array:
         return values
     small = values.astype(np.float32)
     return small if (small == values).all() else values.astype(np.float64)
+
+
+# --- matrices ---------------------------------------------------------------------------------------------------------
+
+
+def stored_entries(X: Any) -> sp.coo_array:
+    """Stored entries of a sparse matrix, once its parts fit together. Zeros in the blocks of BSR only fill them up."""
+    refuse_malformed(X)
+    entries = sp.coo_array(X)
+    if X.format == "bsr":
+        entries.eliminate_zeros()
+    return entries
+
+
+def as_numbers(array: Array) -> Array:
+    try:
+        return array.astype(np.float64)
+    except (TypeError, ValueError):
+        raise ValueError(
+            f"the matrix holds {array.dtype}, not numbers; unknown entries are NaN, known ones numbers. Ratings, one per line, "
+            "need columns called user, item and rating."
+        ) from None
+
+
+def entries_of(cls: Any, X: Any) -> Any:
+    """Make an Observed (`cls`) of ratings of lemmata.data, a sparse matrix, a frame, or an array with NaN."""
+    if hasattr(X, "user_ids") and hasattr(X, "rating"):  # lemmata.data.Ratings
+        labels = {"row_labels": X.user_ids, "column_labels": X.item_ids}
+        times = getattr(X, "timestamp", None)
+        return cls.from_triplets(X.user, X.item, X.rating, X.shape, **labels, times=times)
+    if sp.issparse(X):
+        X = stored_entries(X)
+        return cls.from_triplets(X.row, X.col, X.data, X.shape)
+    X = as_table(X)
+    frame = frame_columns(X)
+    roles = columns_of_entries(list(frame)) if frame else None
+    if frame and roles is not None:
+        return cls.from_frame(X, *(list(frame)[roles[role]] for role in ROLES))
+    if is_dask(X):
+        raise TypeError("a dask array is not taken as a whole here; pass X.compute(), or triplets.")
+    labels = {}
+    if hasattr(X, "columns") and hasattr(X, "index"):
+        labels = {"row_labels": np.asarray(X.index), "column_labels": np.asarray(X.columns)}
+    refuse_shrunk_file(X)
+    array = np.asarray(without_na(unmask(X)))
+    if array.dtype.kind not in "biuf":
+        array = as_numbers(array)
+    if array.ndim != 2:
+        raise ValueError(
+            f"the array has shape {array.shape}; a matrix has two dimensions, with NaN for what is unknown."
+        )
+    array = array if array.dtype in (np.float32, np.float64) else array.astype(np.float64)
+    rows, columns = np.nonzero(~np.isnan(array))
+    return cls.from_triplets(rows, columns, array[rows, columns], array.shape, **labels)
 
 
 # --- times ------------------------------------------------------------------------------------------------------------

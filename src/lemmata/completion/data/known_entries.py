@@ -1,4 +1,4 @@
-"""What completion models take: the known entries of a matrix, by their positions, by labels, or as all that is not NaN.
+"""Input of completion models: the known entries of a matrix, by their positions, by labels, or as all that is not NaN.
 
 What a model is fitted to is checked here, and so is what factors of another library are certified on.
 """
@@ -11,8 +11,12 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.utils.validation import validate_data
 
-from lemmata.completion.data.entries import stored_entries
-from lemmata.completion.data.frames import columns_of_entries, frame_columns, without_na
+from lemmata.completion.data.frames import (
+    columns_of_entries,
+    frame_columns,
+    stored_entries,
+    without_na,
+)
 from lemmata.completion.observed import Labels, Observed
 from lemmata.core.blocks import is_dask, is_stream, unmask
 from lemmata.core.estimator import Model

@@ -14,6 +14,7 @@ from lemmata.core.store import storable
 
 Array = np.ndarray
 LABELS_AT_ONCE = 2**20  # labels looked at together, so that temporaries stay small
+INTS_AT_ONCE = 2**16
 COMPARED = 20_000  # names that a mistyped one is compared with
 PADDED = 2**26  # bytes of an array of texts of one width; larger ones go to files as separate texts
 
@@ -98,7 +99,7 @@ class Labels:
             return f"did you mean {near[0]!r}?"
         return f"it has {len(self):,}, such as {', '.join(names[:3])}."
 
-    def extended(self, names: Array) -> Labels:
+    def with_more(self, names: Array) -> Labels:
         """These labels and some more."""
         if not len(names):
             return self
@@ -142,23 +143,25 @@ def is_scattered(labels: Array) -> bool:
 
 
 def _encode_ints(labels: Array, low: int, high: int) -> tuple[Array, Array]:
+    """Encode ints by a table of what occurs, some at once that stay in the cache."""
     table = np.zeros(high - low + 1, np.int32)
-    for start in range(0, len(labels), LABELS_AT_ONCE):
-        table[_above(labels[start : start + LABELS_AT_ONCE], low)] = 1
+    for start in range(0, len(labels), INTS_AT_ONCE):
+        table[_above(labels[start : start + INTS_AT_ONCE], low)] = 1
     names = np.flatnonzero(table).astype(np.uint64 if low > 0 else np.int64)
     names = (names + names.dtype.type(low)).astype(labels.dtype)
     table = np.cumsum(table, dtype=np.int32) - 1
     positions = np.empty(len(labels), np.int32)
-    for start in range(0, len(labels), LABELS_AT_ONCE):
-        here = slice(start, start + LABELS_AT_ONCE)
-        positions[here] = table[_above(labels[here], low)]
+    for start in range(0, len(labels), INTS_AT_ONCE):
+        here = slice(start, start + INTS_AT_ONCE)
+        table.take(_above(labels[here], low), out=positions[here], mode="clip")
     return names, positions
 
 
 def _above(labels: Array, low: int) -> Array:
     """labels − low, which fits into an int64 even where the labels do not, or not the difference into their type."""
-    labels = labels if labels.dtype == np.uint64 else labels.astype(np.int64)
-    return (labels - labels.dtype.type(low)).astype(np.int64)
+    above = labels.astype(np.uint64 if labels.dtype == np.uint64 else np.int64)
+    above -= above.dtype.type(low)
+    return above.view(np.int64)
 
 
 def _encode_objects(labels: Array, what: str) -> tuple[Array, Array]:

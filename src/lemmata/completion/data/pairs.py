@@ -21,8 +21,9 @@ import scipy.sparse as sp
 from sklearn.base import BaseEstimator, RegressorMixin, clone
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
+from lemmata.completion.data.entries import DUPLICATES
 from lemmata.completion.data.frames import columns_of_entries, frame_columns
-from lemmata.completion.observed import DUPLICATES, Observed
+from lemmata.completion.observed import Observed
 from lemmata.core.validation import refuse_nonfinite
 
 Array = np.ndarray

@@ -222,7 +222,7 @@ def _number(cell: bytes) -> float:
 
 
 def _fault(user: bytes, item: bytes, rating: bytes) -> str:
-    """What is wrong with a record."""
+    """Say what is wrong with a record."""
     if not (user and item):
         return f" has no {ROLES[bool(user)]}; fill it in or remove the line."
     cell = rating.decode(errors="replace")

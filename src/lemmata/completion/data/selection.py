@@ -98,7 +98,7 @@ def place_in(A: Any, like: Any) -> Any:
             new = found < 0
             found[new] = len(theirs) + np.arange(int(new.sum()))
             places[what], shape[what] = found[positions], len(theirs) + int(new.sum())
-            names[what] = theirs.extended(mine.names[new])
+            names[what] = theirs.with_more(mine.names[new])
         elif theirs is not None and shape[what] > len(theirs):
             raise ValueError(
                 f"these entries have {A.shape[axis]:,} {what}s without labels, but the model has "

@@ -119,11 +119,11 @@ class ProjectionAlgorithm:
 
     def step(self, state: ProjectionState, A: Observed) -> ProjectionState:
         if self.step_size is not None:
-            return self._projected(state, A, self.step_size, PASSES + 2)
+            return self._project(state, A, self.step_size, PASSES + 2)
         # a refused length is not tried again at once
         eta = min(self._line_search(state, A), 2 * state.step)
         for refused in range(REFUSALS):
-            new = self._projected(state, A, eta, PASSES + refused)
+            new = self._project(state, A, eta, PASSES + refused)
             if new.gain >= GAIN:
                 break
             eta = max(eta / 2, min(eta, 1.0))
@@ -150,7 +150,7 @@ class ProjectionAlgorithm:
         )
         return squares / seen if seen > 0 else 1.0
 
-    def _projected(
+    def _project(
         self, state: ProjectionState, A: Observed, eta: float, passes: int
     ) -> ProjectionState:
         """[X + ηG]_k, and what the step gained."""
@@ -252,7 +252,7 @@ class SingularValueProjection(CompletionModel):
         )
 
     def _problem(self, data: Any) -> Observed:
-        return centre(data, self.centre).removed(data)
+        return centre(data, self.centre).remove_from(data)
 
     def _attributes(self, solution, problem: Observed) -> dict[str, Any]:
         state = solution.state

@@ -39,7 +39,7 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.base import clone
 
-from lemmata.audit.completion.optimality.global_optimum import SOFT_IMPUTE_CLAIMS
+from lemmata.audit.completion.factors import SOFT_IMPUTE_CLAIMS
 from lemmata.completion.als.algorithm import by_rule
 from lemmata.completion.base import CompletionModel
 from lemmata.completion.centring import BIAS_REG, HOW, Offsets, centre
@@ -103,7 +103,7 @@ class SoftImputeState:
         return self.P * root, self.Q * root
 
 
-def balanced(U: Array, V: Array) -> tuple[Array, Array, Array]:
+def rebalance(U: Array, V: Array) -> tuple[Array, Array, Array]:
     """P, s, Q with UVᵀ = P diag(s) Qᵀ."""
     left, right = orthonormalise(U), orthonormalise(V)
     P, s, Qt = np.linalg.svd((left.T @ U) @ (right.T @ V).T)
@@ -151,7 +151,7 @@ class SoftImputeAlgorithm:
         level = state.level if state.crowded else max(self.reg, self.decline * state.level)
         X, probes, crowded = self._shrunk(state, A, level)
         if len(X[1]):
-            X = self._swept(A, X, level)
+            X = self._sweep(A, X, level)
         return self._at(A, X, probes, level, crowded, state.steps + 1, state.seed)
 
     def _shrunk(
@@ -169,11 +169,11 @@ class SoftImputeAlgorithm:
             rank, crowded = self.max_rank, 0
         Y = basis @ Wt.T
         width = 2 * outside.shape[1] if crowded else max(PROBES, 2 * (rank - len(s)))
-        probes = self._filled(Y[:, rank:], min(width, min(A.shape) - rank), state)
+        probes = self._fill(Y[:, rank:], min(width, min(A.shape) - rank), state)
         return (C[:, :rank], values[:rank] - values.dtype.type(level), Y[:, :rank]), probes, crowded
 
     @staticmethod
-    def _filled(probes: Array, width: int, state: SoftImputeState) -> Array:
+    def _fill(probes: Array, width: int, state: SoftImputeState) -> Array:
         """The first `width` probes, the missing ones random."""
         rng, missing = (
             np.random.default_rng((state.seed, state.steps)),
@@ -183,7 +183,7 @@ class SoftImputeAlgorithm:
         return np.ascontiguousarray(np.hstack([probes[:, :width], fresh.astype(probes.dtype)]))
 
     @staticmethod
-    def _swept(
+    def _sweep(
         A: Observed, X: tuple[Array, Array, Array], level: float
     ) -> tuple[Array, Array, Array]:
         """ω times the way to the best U for V = Q√Σ, then to the best V for that U (CIL (2.36) with ridge ½λ)."""
@@ -193,14 +193,14 @@ class SoftImputeAlgorithm:
             known, values = dense.known, dense.values
             U = U + omega * (improve_rows(known, values, U, V, level, CG_STEPS) - U)
             V = V + omega * (improve_rows(known.T, values.T, V, U, level, CG_STEPS) - V)
-            return balanced(U, V)
+            return rebalance(U, V)
         method = "cholesky" if len(root) <= EXACT else "cg"
         solver = RowSolver(
             level, method=method, cg_steps=CG_STEPS, measure=False, compiled=worth_kernels(A)
         )
         U = U + omega * (A.over_rows(solver, V, None, None, aligned=(U,))[0] - U)
         V = V + omega * (A.over_columns(solver, U, None, None, aligned=(V,))[0] - V)
-        return balanced(U, V)
+        return rebalance(U, V)
 
     def _at(self, A, X, probes, level, crowded, steps, seed) -> SoftImputeState:
         P, s, Q = X
@@ -365,13 +365,13 @@ class SoftImpute(CompletionModel):
         return SoftImputeAlgorithm(chosen_reg(self._problem(data), max_rank, seconds), max_rank)
 
     def _problem(self, data: Any) -> Observed:
-        return data if self.centre == "none" else self._taken_out(data).removed(data)
+        return data if self.centre == "none" else self._taken_out(data).remove_from(data)
 
     def _taken_out(self, data: Any) -> Offsets:
         return centre(data.local, self.centre, float(self.centre_reg))
 
     def _own_offsets(self, data: Observed, others: Array, side: str) -> tuple[Array, Array]:
-        """Of a new row: as many average entries are added as were in the fit."""
+        """Offsets of a new row: as many average entries are added as were in the fit."""
         bias, spread = super()._own_offsets(data, others, side)
         counts = data.row_counts
         return bias * (counts / np.maximum(counts + self.centre_reg, 1)).astype(bias.dtype), spread

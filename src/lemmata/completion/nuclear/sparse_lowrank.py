@@ -123,7 +123,7 @@ def row_residual_squares(entries: Entries, V: Array, compiled: bool, U: Array) -
 
 
 def _lines_per_row(B: Array) -> int:
-    """How many cache lines of 64 bytes a row of B fills."""
+    """Number of cache lines of 64 bytes a row of B fills."""
     return -(-B.shape[1] * B.itemsize // 64)
 
 
@@ -282,7 +282,7 @@ def leading_svd(
     n, m = Z.shape
     b = min(k + extra, n, m)
     Q = np.empty((m, 0), Z.dtype) if start is None else np.asarray(start, dtype=Z.dtype)[:, :b]
-    Q = orthonormalise(_widened(Q, b, Z.shape, np.random.default_rng(rng)))
+    Q = orthonormalise(_widen(Q, b, Z.shape, np.random.default_rng(rng)))
     for _ in range(passes):
         Q = orthonormalise(Z.T @ orthonormalise(Z @ Q))
     P, s, Wt = thin_svd(Z @ Q)
@@ -313,7 +313,7 @@ def shrink_operator(
         found = LowRank(P[:, :rank], kept[:rank], np.ascontiguousarray(right[:, :rank].T))
         return found, np.ascontiguousarray(right[:, : rank + EXTRA])
     Q = orthonormalise(
-        _widened(np.asarray(start, dtype=Z.dtype), max(start.shape[1], 1), Z.shape, rng)
+        _widen(np.asarray(start, dtype=Z.dtype), max(start.shape[1], 1), Z.shape, rng)
     )
     for _ in range(most):
         P = orthonormalise(Z @ Q)
@@ -321,8 +321,8 @@ def shrink_operator(
         kept = np.maximum(s - s.dtype.type(tau), 0)
         rank, before, Q = int(np.count_nonzero(kept)), Q, right
         if rank == len(s) < min(Z.shape):
-            Q = orthonormalise(_widened(right, 2 * len(s), Z.shape, rng))
-        elif _missed(before, right, s, kept, tau) <= accuracy * (kept @ kept + accuracy * tau**2):
+            Q = orthonormalise(_widen(right, 2 * len(s), Z.shape, rng))
+        elif _left_out(before, right, s, kept, tau) <= accuracy * (kept @ kept + accuracy * tau**2):
             break
     found = LowRank((P @ Wt.T)[:, :rank], kept[:rank], np.ascontiguousarray(right[:, :rank].T))
     return found, np.ascontiguousarray(right[:, : rank + EXTRA])
@@ -350,8 +350,8 @@ def _whole_svd(Z: Any, tau: float) -> tuple[Array, Array, Array]:
     return (V, s, U) if wide else (U, s, V)
 
 
-def _missed(before: Array, right: Array, s: Array, kept: Array, tau: float) -> float:
-    """What a round may have left out of ‖shrink_τ(Z)‖², from sin² of the angles by which it turned the vectors.
+def _left_out(before: Array, right: Array, s: Array, kept: Array, tau: float) -> float:
+    """Bound on what a round may have left out of ‖shrink_τ(Z)‖², from sin² of the angles by which it turned the vectors.
 
     Later rounds turn them by less. A kept vector that is off by sin² loses about this share; one below τ may rise above it:
     σ² ≤ s² + sin² · σ₁².
@@ -361,7 +361,7 @@ def _missed(before: Array, right: Array, s: Array, kept: Array, tau: float) -> f
     return float(turned @ kept**2) + float(np.square(np.maximum(below - tau, 0)).max(initial=0.0))
 
 
-def _widened(Q: Array, width: int, shape: tuple[int, int], rng: np.random.Generator) -> Array:
+def _widen(Q: Array, width: int, shape: tuple[int, int], rng: np.random.Generator) -> Array:
     """Q with random columns up to `width`, as far as the matrix has so many dimensions."""
     missing = max(min(width, *shape) - Q.shape[1], 0)
     fresh = rng.standard_normal((len(Q), missing)) / np.sqrt(max(len(Q), 1))

@@ -141,12 +141,12 @@ class ThresholdingAlgorithm:
 
     def step(self, state: ThresholdingState, A: Observed) -> ThresholdingState:
         if self.step_size is not None:
-            return self._moved(state, A, state.gap, self.step_size)
+            return self._move(state, A, state.gap, self.step_size)
         new = self._search(state, A, ascent(state.gap, state.moves, state.step))
         if (
             new is None
         ):  # a plain step of 1 gains half the slope: what does not show is below rounding
-            new = self._moved(state, A, state.gap, 1.0)
+            new = self._move(state, A, state.gap, 1.0)
             return new if new.loss < state.loss else replace(state, stuck=1)
         move = Move(new.Y - state.Y, state.gap - new.gap)
         curvature, square = _dot(move.along, move.fall), _dot(move.fall, move.fall)
@@ -155,7 +155,7 @@ class ThresholdingAlgorithm:
         length = float(np.clip(curvature / square, 1.0, GROWTH * state.step))  # ∇g is 1-Lipschitz
         return replace(new, step=length, moves=(*state.moves, move)[-MOVES:])
 
-    def _moved(
+    def _move(
         self, state: ThresholdingState, A: Observed, direction: Array, eta: float
     ) -> ThresholdingState:
         Y = state.Y + state.gap.dtype.type(eta) * direction
@@ -167,7 +167,7 @@ class ThresholdingAlgorithm:
         """Along the direction to where g is higher; None where nothing is gained."""
         slope, eta = _dot(direction, state.gap), 1.0
         for _ in range(TRIES if slope > 0 else 0):
-            new = self._moved(state, A, direction, eta)
+            new = self._move(state, A, direction, eta)
             if new.loss <= state.loss - ARMIJO * eta * slope:
                 return new
             eta /= 2
@@ -290,7 +290,7 @@ class SingularValueThresholding(CompletionModel):
         )
 
     def _problem(self, data: Any) -> Observed:
-        rest = data if self.centre == "none" else centre(data, self.centre).removed(data)
+        rest = data if self.centre == "none" else centre(data, self.centre).remove_from(data)
         return (
             rest if rest.dtype == np.float64 else rest.with_values(rest.values.astype(np.float64))
         )

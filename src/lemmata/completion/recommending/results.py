@@ -1,4 +1,4 @@
-"""What recommending gives back: lists of items, and predictions taken apart."""
+"""Results of recommending: lists of items, and predictions taken apart."""
 
 from __future__ import annotations
 

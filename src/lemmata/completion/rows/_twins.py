@@ -110,7 +110,7 @@ class RowProblems:
         places = np.repeat(indptr[rows] - pointers[:-1], counts) + np.arange(pointers[-1])
         entries, V = self._some_entries(pointers, places), _wide(self.V)
         gram = V.T @ V if self.implicit else None
-        own = {"reg": self.reg[rows], "bias_reg": self.bias_reg[rows]}
+        own: dict[str, Any] = {"reg": self.reg[rows], "bias_reg": self.bias_reg[rows]}
         return replace(self, entries=entries, V=V, **own, gram=gram, start=None).in_float64()
 
     def cut(self, size: int) -> Iterator[tuple[slice, RowProblems]]:
@@ -125,7 +125,7 @@ class RowProblems:
             used, columns = np.unique(indices[here], return_inverse=True)
             pointers = indptr[rows.start : rows.stop + 1] - indptr[rows.start]
             entries = self._some_entries(pointers, here)._replace(indices=columns.reshape(-1))
-            own = {"reg": self.reg[rows], "bias_reg": self.bias_reg[rows]}
+            own: dict[str, Any] = {"reg": self.reg[rows], "bias_reg": self.bias_reg[rows]}
             shift = None if self.shift is None else self.shift[used]
             start = None if self.start is None else self.start[rows]
             part = replace(self, entries=entries, V=self.V[used], **own, shift=shift, start=start)
@@ -151,7 +151,7 @@ def normal_equations(rows: RowProblems) -> tuple[Array, Array]:
     for start in range(0, len(a), at_once):
         i, j = a[start : start + at_once], b[start : start + at_once]
         M[:, i, j] = M[:, j, i] = rows.times(rows.weights, Z[:, i] * Z[:, j])
-    if rows.implicit:
+    if rows.gram is not None:
         M += rows.gram
     diagonal = np.arange(p)
     M[:, diagonal, diagonal] += rows.ridge
@@ -207,7 +207,7 @@ def conjugate_gradients(rows: RowProblems, steps: int) -> Array:
     weights, targets = rows.weights, rows.targets
     W = np.zeros_like(ridge) if rows.start is None else np.where(filled[:, None], rows.start, 0.0)
     own = rows.times(weights, Z**2) + ridge
-    if rows.implicit:
+    if rows.gram is not None:
         own += np.diagonal(rows.gram)
     inverse = 1 / np.where(own > 0, own, 1.0)
 

@@ -48,7 +48,7 @@ class Method(Protocol):
         """W in float64, and which rows may be trusted; the problems are in float64."""
 
     def by_kernel(self, rows: RowProblems) -> Callable[..., None]:
-        """What fills rows first … last − 1 of W, losses and sound: f(problem, space, first, last, W, losses, sound)."""
+        """Return what fills rows first … last − 1 of W, losses and sound: f(problem, space, first, last, W, losses, sound)."""
 
 
 class Cholesky:
@@ -290,8 +290,8 @@ class RowSolver:
             raise ValueError(
                 "implicit feedback has weights of its own, 1 + α a; pass entries without."
             )
-        seen = {"alpha": float(self.alpha), "gram": V.T @ V if gram is None else gram}
-        rows = RowProblems(entries, V, *ridges, **seen, start=start)
+        gram = V.T @ V if gram is None else gram
+        rows = RowProblems(entries, V, *ridges, alpha=float(self.alpha), gram=gram, start=start)
         return solve(rows, self.how, self.compiled, self.measure)
 
     @property

@@ -28,7 +28,7 @@ FAST = {"reassoc", "contract", "nsz", "arcp"}
 
 
 @kernel
-def scrambled(x):
+def scramble(x):
     """SplitMix64's output function: 64 bits that look independent for different x."""
     x = np.uint64(x) + np.uint64(0x9E3779B97F4A7C15)
     x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
@@ -39,7 +39,7 @@ def scrambled(x):
 @kernel
 def below(x, n):
     """A number in 0 … n − 1 from a hash of x; n is far below 2³², so the remainder is even enough."""
-    return np.int64((scrambled(x) >> np.uint64(32)) % np.uint64(n))
+    return np.int64((scramble(x) >> np.uint64(32)) % np.uint64(n))
 
 
 @kernel
@@ -47,7 +47,7 @@ def walk(key, count):
     """Start and stride of a walk t → t + stride (mod count) that meets each of 0 … count − 1 once: gcd(stride, count) = 1."""
     if count <= 1:
         return 0, 0
-    key = scrambled(key)
+    key = scramble(key)
     tries = np.uint64(0)
     while True:
         stride = 1 + below(key + tries, count - 1)
@@ -111,7 +111,7 @@ def shuffle_blocks(rows, columns, x, starts, blocks):
     """A random order inside every block (Fisher and Yates), in place, from fixed keys."""
     for block in blocks:
         start, count = starts[block], starts[block + 1] - starts[block]
-        key = scrambled(np.uint64(block))
+        key = scramble(np.uint64(block))
         for t in range(count - 1, 0, -1):
             a, b = start + t, start + below(key + np.uint64(t), t + 1)
             rows[a], rows[b] = rows[b], rows[a]

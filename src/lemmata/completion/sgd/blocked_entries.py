@@ -132,7 +132,7 @@ class BlockedEntries:
 
     @property
     def entries(self) -> tuple[Array, Array, Array, Array]:
-        """What kernels take."""
+        """Arguments of the kernels."""
         return self.rows, self.columns, self.x, self.starts
 
     def rounds(self, rng: np.random.Generator) -> list[Array]:
@@ -140,7 +140,7 @@ class BlockedEntries:
         p = np.arange(self.groups)
         return [p * self.groups + (p + r) % self.groups for r in rng.permutation(self.groups)]
 
-    def placed(self, arrays: Iterable[Array]) -> list[Array]:
+    def put_in_place(self, arrays: Iterable[Array]) -> list[Array]:
         """Copies of arrays that belong to rows, columns, rows, columns, …, for kernels: by place, factors as whole lines."""
         orders = cycle((self.row_order, self.column_order))
         return [

@@ -38,7 +38,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from lemmata.audit.completion.als import SCHEDULED_SGD_CLAIMS, SGD_CLAIMS
+from lemmata.audit.completion.factors import SCHEDULED_SGD_CLAIMS, SGD_CLAIMS
 from lemmata.completion.als.algorithm import Penalty, by_rule, in_order
 from lemmata.completion.base import CompletionModel, Folded
 from lemmata.completion.centring import Offsets
@@ -133,7 +133,7 @@ class SGDFactorizationAlgorithm:
         b, c = (np.zeros(size, dtype) for size in sizes)
         widths = (self.rank, REMEMBERED) if self.optimizer == "adam" else ()
         memory = tuple(np.zeros((size, width), dtype) for width in widths for size in sizes)
-        seed, loss = int(rng.integers(2**62)), self._loss(data, *data.placed((U, V, b, c)))
+        seed, loss = int(rng.integers(2**62)), self._loss(data, *data.put_in_place((U, V, b, c)))
         rate = FIRST_RATE[self.optimizer] if self.learning_rate is None else self.learning_rate
         return SGDFactorizationState(U, V, b, c, memory, data.mean, data.scale, rate, 0, seed, loss)
 
@@ -175,7 +175,7 @@ class SGDFactorizationAlgorithm:
 
         rng = np.random.default_rng([state.seed, state.epoch])
         rounds, key = data.rounds(rng), rng.integers(2**63, dtype=np.uint64)
-        work = data.placed(state.arrays)
+        work = data.put_in_place(state.arrays)
         kernel: Any = adapt if self.optimizer == "adam" else descend
         penalties = self._penalties(data)
         if self.optimizer == "sgd":
@@ -190,7 +190,7 @@ class SGDFactorizationAlgorithm:
         )
 
     def _penalties(self, data: BlockedEntries) -> list[Array]:
-        """What one entry of each row, and of each column, adds to the penalty of its factors and of its bias, in units of x."""
+        """Shares of one entry of each row, and of each column, in the penalty of its factors and of its bias, in units of x."""
         out = []
         for counts in (data.row_counts, data.column_counts):
             n = np.maximum(counts, 1).astype(np.float64)

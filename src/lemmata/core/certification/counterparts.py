@@ -77,7 +77,7 @@ COUNTERPARTS: dict[str, Counterpart] = {
         flags=NAN,
     ),
     "ALS": Counterpart(
-        "audit.completion.als:EXPLICIT_CLAIMS",
+        "audit.completion.factors:EXPLICIT_CLAIMS",
         "audit.completion.foreign:factors_of",
         "cost_of_als",
         "completion.data.known_entries:ModelOfEntries",

@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 import numpy as np
 import scipy.sparse as sp
 
-from lemmata.completion.data.entries import Entries, transposed
+from lemmata.completion.data.entries import Entries, transpose
 from lemmata.completion.observed import Observed
 from lemmata.embedding.windows.cooccurrence import CoOccurrence
 from lemmata.text.words import Vocabulary
@@ -94,7 +94,7 @@ class PairCounts:
         by_row = Entries(
             N.indptr.astype(np.int64), N.indices.astype(np.int32, copy=False), self.logs
         )
-        entries = Observed(by_row, transposed(by_row, N.shape), N.shape)
+        entries = Observed(by_row, transpose(by_row, N.shape), N.shape)
         return entries.weighted(weights_of(N.data, x_max, alpha))
 
     def fingerprint(self) -> str:

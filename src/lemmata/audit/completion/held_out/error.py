@@ -52,7 +52,7 @@ def held_out_error(fit):
     test, values, low, high = given
     width = high - low
     with np.errstate(over="ignore", invalid="ignore"):
-        errors = test.values.astype(np.float64) / width - predicted(fit, test, width)
+        errors = test.values.astype(np.float64) / width - predict_entries(fit, test, width)
     errors = np.nan_to_num(errors, nan=1e150, posinf=1e150, neginf=-1e150)  # as wrong as can be
     return _compare(errors, values.mean() / width, test, width)
 
@@ -114,7 +114,7 @@ def no_test(known: Observed, test: Observed) -> Evidence | None:
     return at_most(seen, 0, advice, unit="trained on", kind=PROVED)
 
 
-def predicted(fit: Fit, test: Observed, width: float) -> Array:
+def predict_entries(fit: Fit, test: Observed, width: float) -> Array:
     """x̂ at the places of the held-out entries, in units of the range; what overflows is as far off as can be."""
     indptr, indices, _ = test.by_row
     (b, s), (c, t) = offsets_and_scales(fit, test.shape)

@@ -30,7 +30,7 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.sparse.linalg import lsqr
 
-from lemmata.audit.completion.held_out.error import held_out_entries, predicted
+from lemmata.audit.completion.held_out.error import held_out_entries, predict_entries
 from lemmata.audit.kernel.claims import STATISTICAL, Fit, claim, unknown
 from lemmata.audit.kernel.concentration import HALVINGS, MOST_STAKES
 from lemmata.audit.kernel.held_out import beats, mean_gain
@@ -68,7 +68,7 @@ def beats_offsets(fit):
     width = high - low
     with np.errstate(over="ignore", invalid="ignore"):
         mean = float((values / width).mean())
-        p = np.clip(predicted(fit, test, width) - mean, -FARTHEST, FARTHEST)
+        p = np.clip(predict_entries(fit, test, width) - mean, -FARTHEST, FARTHEST)
     q = offsets_at(fit.data, values / width - mean, test)
     a = test.values.astype(np.float64) / width - mean
     return _compare(a, p, q, (low / width - mean, high / width - mean), test, width)

@@ -114,8 +114,8 @@ def weakest_curvature(
 
     def times(y: Array) -> Array:
         x = pull(problem, other, short.direction(gauge.remove_from(y.reshape(-1, p))))
-        x = pull(problem, own, long.direction(long.seen(x)))
-        return gauge.remove_from(short.seen(x)).ravel()
+        x = pull(problem, own, long.direction(long.scale_gradient(x)))
+        return gauge.remove_from(short.scale_gradient(x)).ravel()
 
     def enough(found: Ritz) -> bool:
         value, error = _below_one(found)
@@ -128,7 +128,7 @@ def weakest_curvature(
     # the random start had a part there
     y = gauge.remove_from(found.vector.reshape(-1, p))
     y = short.direction(y / max(float(np.linalg.norm(y)), np.finfo(float).tiny))
-    seen = long.seen(pull(problem, other, y))
+    seen = long.scale_gradient(pull(problem, other, y))
     sigma = float(np.linalg.norm(seen))
     x = -long.direction(seen) / max(sigma, np.finfo(float).tiny)
     error = _below_one(replace(found, value=sigma**2))[1]

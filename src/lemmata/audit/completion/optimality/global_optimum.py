@@ -21,9 +21,7 @@ import numpy as np
 import scipy.linalg
 
 from lemmata.audit.completion.factored_objective import Factored, Factors, blocks_cost
-from lemmata.audit.completion.factors import NEVER_ROSE, first_order_point
-from lemmata.audit.completion.held_out.error import ENTRY_CLAIMS
-from lemmata.audit.completion.statements import SOUND, factored
+from lemmata.audit.completion.statements import problem_of
 from lemmata.audit.kernel import claims
 from lemmata.audit.kernel.lanczos import RISK, largest_eigenvalue, products_for
 
@@ -148,7 +146,7 @@ def search(
         at = propose(point, here.top)
         if at is None:
             break
-        point = problem.moved(at)
+        point = problem.move(at)
         here = duality_gap(point, accuracy)
         best, dual = min(gap.best, here.primal), max(gap.dual, here.dual)
         rose, fell = dual - gap.dual, gap.best - best
@@ -222,7 +220,7 @@ def _proposals(fit: claims.Fit) -> tuple[Callable[[Factored, Top], Factors | Non
 )
 def global_optimum(fit):
     """The relative duality gap in per cent; zero at a first-order point where σ₁ of the residual is at most λ."""
-    problem = factored(fit)
+    problem = problem_of(fit)
     if not (problem.row_reg.any() and problem.column_reg.any()):
         noise = claims.rounding(np.asarray(fit.U_).dtype, problem.rank) ** 2
         if problem.loss <= noise * problem.size:
@@ -276,7 +274,7 @@ def least_penalised(fit):
     """The duality gap of ½‖Π_Ω(A − X)‖² + λ‖X‖_* in per cent of its value."""
     if not float(fit.reg_) > 0:
         return claims.unknown("without a penalty (reg_ = 0) there is no gap to measure")
-    gap = search(factored(fit), CONVEX_GAP / 100, *_proposals(fit))
+    gap = search(problem_of(fit), CONVEX_GAP / 100, *_proposals(fit))
     advice = "not converged: lower tol and raise max_iter"
     if gap.top.sigma > 1 + CONVEX_GAP / 100:
         advice = "directions are missing: lower tol and raise max_iter, or raise max_rank"
@@ -300,13 +298,9 @@ def rank_not_cut(fit):
         return claims.at_most(np.shape(fit.U_)[1], min(fit.data.shape), unit="rank")
     if not float(fit.reg_) > 0:
         return claims.unknown("without a penalty (reg_ = 0) every direction would enter")
-    top = _residual_top(factored(fit), CONVEX_GAP / 100)
+    top = _residual_top(problem_of(fit), CONVEX_GAP / 100)
     if top.sigma <= 1 + STANDS_OUT:
         why = "there are as many directions as max_rank allows, and none that is missing stands out"
         return claims.unknown(why)
     advice = "raise max_rank, or reg, or pass max_rank=None"
     return claims.at_most(top.sigma, 1 + STANDS_OUT, advice, unit="σ₁ / λ")
-
-
-_CONVEX = (least_penalised, first_order_point, rank_not_cut)
-SOFT_IMPUTE_CLAIMS = (*SOUND, NEVER_ROSE, *_CONVEX, *ENTRY_CLAIMS)

@@ -21,7 +21,7 @@ from lemmata.audit.completion import statements
 from lemmata.audit.completion.factors import NEVER_ROSE
 from lemmata.audit.completion.held_out.error import ENTRY_CLAIMS
 from lemmata.audit.completion.optimality.global_optimum import SHORT, gap_cost, top_singular_value
-from lemmata.audit.completion.statements import SOUND, factored, per_factor, singular_values
+from lemmata.audit.completion.statements import SOUND, per_factor, problem_of, singular_values
 from lemmata.audit.kernel import claims
 from lemmata.audit.kernel.attributes import discrepancy, statements_true
 
@@ -40,7 +40,7 @@ SHRUNK = 1e-4  # of σ₁(Y): squares of singular values are found to 1e-10, the
     cost=per_factor(5),
 )
 def entries_met(fit):
-    problem = factored(fit)
+    problem = problem_of(fit)
     size = float(np.linalg.norm(problem.target))
     measured = math.sqrt(2 * problem.loss) / size if size > 0 else 0.0
     advice = "raise max_iter, or lower tau; entries with noise: SoftImpute"
@@ -73,7 +73,7 @@ def _multiplier_cost(fit: claims.Fit) -> float:
 
 @claims.fact(cost=_multiplier_cost)
 def multipliers(fit: claims.Fit) -> Multipliers:
-    problem = factored(fit)
+    problem = problem_of(fit)
     Y = np.asarray(fit.dual_, dtype=np.float64) / problem.unit
     (U, V, _, _), (n, m) = problem.at, problem.shape
     nuclear = float(singular_values(U, V).sum()) + math.sqrt(min(n, m) * 2 * problem.loss)
@@ -148,7 +148,7 @@ def multiplier_statements(fit: claims.Fit) -> dict[str, float]:
     if not len(found.values):  # they were not searched for
         return statements.factor_statements(fit)
     above = np.maximum(found.values - found.tau, 0)
-    size, unit = max(len(above), len(shown)), factored(fit).unit
+    size, unit = max(len(above), len(shown)), problem_of(fit).unit
     shown, above = (np.pad(part, (0, size - len(part))) for part in (shown / unit, above))
     wrong = discrepancy(shown, above, found.values.max(initial=0.0), SHRUNK)
     return {**statements.factor_statements(fit), "dual_, tau_": wrong}
