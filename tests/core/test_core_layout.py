@@ -62,6 +62,8 @@ BAD = [
     (0, "int >=1", "not >= 1"),
     (np.array([0.5, 0.6]), "k sum=1", "not sum 1"),
     (np.array([1.0, 2.0]), "k falling", "not falling"),
+    (np.ones(2, np.float16), "k float", "not of float32 or float64"),
+    (np.ones(2, int), "k float", "an array of int64, not of float32"),
     (np.ones((3, 3)), "p 2", r"not an array with 2 axes \(p 2\)"),
     (True, "", "a is a bool, not a number"),
     (1.5, "int", "a is a float, not a whole number"),
@@ -75,6 +77,13 @@ BAD = [
 def test_what_does_not_is_named(value, spec, message):
     with pytest.raises(ValueError, match=message):
         check_stored("a", value, spec, {"d": 3})
+
+
+def test_a_sparse_matrix_whose_parts_do_not_fit_is_refused():
+    X = sp.csr_array(np.eye(3))
+    X.indices = np.array([0, 1, 9], X.indices.dtype)  # a column beyond the last
+    with pytest.raises(ValueError, match="a is a malformed CSR matrix"):
+        check_stored("a", X, "n d sparse", {})
 
 
 @dataclass(frozen=True)

@@ -577,7 +577,7 @@ def test_a_python_function_is_not_written_to_a_file(tmp_path):
 )
 def test_rows_that_do_not_fit_the_rest_of_a_file_are_refused(rows):
     model = healthy(KernelPCA, blobs())
-    with pytest.raises(ValueError, match=r"X_fit_ is not a float matrix of shape \(120, 4\)"):
+    with pytest.raises(ValueError, match=r"X_fit_ (has shape|is not an array|is an array of int)"):
         KernelPCA.restored(model.get_params(), model.stored_attributes() | {"X_fit_": rows})
 
 

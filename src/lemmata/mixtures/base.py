@@ -112,8 +112,6 @@ class MixtureModel(DensityMixin, Model):
             raise ValueError(
                 f"family_ is a {type(family).__name__}, not the family that the parameters name."
             )
-        if abs(model.weights_.sum() - 1) > 1e-3:
-            raise ValueError("weights_ do not sum to 1.")
         inverse = getattr(model, "precisions_", np.zeros(0))
         if inverse.size and inverse.shape != model.covariances_.shape:
             raise ValueError(f"precisions_ have shape {inverse.shape}, unlike covariances_.")

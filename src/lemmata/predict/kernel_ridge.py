@@ -27,7 +27,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 import scipy.linalg
-import scipy.sparse as sp
 from sklearn.utils.validation import check_is_fitted
 
 from lemmata.audit.predict.kernels.kernel_ridge import KERNEL_RIDGE_CLAIMS
@@ -38,7 +37,7 @@ from lemmata.core.loop import Never, Solution
 from lemmata.core.parameters import KW_ONLY, NONNEGATIVE, choice, parameter
 from lemmata.core.store import storable
 from lemmata.core.supervised import Regressor
-from lemmata.core.validation import Interval, refuse_malformed, refuse_nonfinite
+from lemmata.core.validation import Interval
 from lemmata.predict.kernels import standard
 from lemmata.predict.kernels.base import Kernel
 from lemmata.predict.kernels.tiles import all_rows, refuse_asymmetric, too_large
@@ -183,7 +182,7 @@ class KernelRidge(Regressor):
     work = staticmethod(cost_of_kernel_ridge)
     stored: ClassVar[Mapping[str, str | type]] = {
         "dual_coef_": "n | n m",
-        "X_fit_": object,  # dense or sparse; `restored` looks at it
+        "X_fit_": "n d float sparse",
         "kernel_": Kernel,
         "gamma_": "audited",
     }
@@ -270,20 +269,6 @@ class KernelRidge(Regressor):
 
     def _kernel_with_fit(self, rows: Any) -> Array:
         return rows if self._is_given else self.kernel_(rows, self.X_fit_)
-
-    @classmethod
-    def restored(cls, parameters, attributes):
-        model = super().restored(parameters, attributes)
-        X, c = model.X_fit_, model.dual_coef_
-        if not (isinstance(X, np.ndarray) or sp.issparse(X)) or X.ndim != 2:
-            raise ValueError("X_fit_ is not a matrix.")
-        if X.dtype not in (np.float32, np.float64) or X.shape[1] != model.n_features_in_:
-            raise ValueError(f"X_fit_ is not a float matrix of {model.n_features_in_} columns.")
-        if c.ndim not in (1, 2) or len(c) != X.shape[0]:
-            raise ValueError(f"dual_coef_ of shape {c.shape} does not fit {X.shape[0]} rows.")
-        refuse_malformed(X, "X_fit_")
-        refuse_nonfinite(X, what="X_fit_")
-        return model
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

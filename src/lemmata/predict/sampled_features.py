@@ -38,7 +38,7 @@ from lemmata.core.estimator import Model
 from lemmata.core.loop import Never, Solution
 from lemmata.core.parameters import COUNT, KW_ONLY, NONNEGATIVE, choice, parameter
 from lemmata.core.store import storable
-from lemmata.core.validation import Interval, refuse_malformed, refuse_nonfinite
+from lemmata.core.validation import Interval
 from lemmata.predict.kernels.base import Kernel
 from lemmata.predict.kernels.standard import GAMMAS, KERNELS, RBF, Precomputed, brief, named_kernel
 from lemmata.predict.kernels.tiles import all_rows
@@ -181,7 +181,7 @@ class Nystroem(_Features):
     claims = NYSTROEM_CLAIMS
     work = staticmethod(cost_of_nystroem)
     stored: ClassVar[Mapping[str, str | type]] = {
-        "components_": object,  # dense or sparse; `restored` looks at it
+        "components_": "q d sparse",
         "component_indices_ normalization_ gamma_": "audited",
         "kernel_": Kernel,
     }
@@ -220,16 +220,6 @@ class Nystroem(_Features):
     @property
     def _n_features_out(self) -> int:
         return len(self.component_indices_)
-
-    @classmethod
-    def restored(cls, parameters, attributes):
-        model = super().restored(parameters, attributes)
-        Z, expected = model.components_, (len(model.component_indices_), model.n_features_in_)
-        if not (isinstance(Z, np.ndarray) or sp.issparse(Z)) or Z.shape != expected:
-            raise ValueError(f"components_ is not a matrix of shape {expected}.")
-        refuse_malformed(Z, "components_")
-        refuse_nonfinite(Z, what="components_")
-        return model
 
 
 # --- random features --------------------------------------------------------------------------------------------------

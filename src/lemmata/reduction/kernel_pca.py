@@ -25,7 +25,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 import scipy.linalg
-import scipy.sparse as sp
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_array, check_is_fitted
@@ -38,7 +37,7 @@ from lemmata.core.engine import one_blas_thread
 from lemmata.core.estimator import Model
 from lemmata.core.loop import MaxSteps, Never, Solution
 from lemmata.core.parameters import COUNT, KW_ONLY, NONNEGATIVE, WHOLE, choice, parameter
-from lemmata.core.validation import Interval, refuse_malformed, refuse_nonfinite
+from lemmata.core.validation import Interval
 from lemmata.linalg.lanczos import LanczosAlgorithm
 from lemmata.linalg.randomized import RandomizedAlgorithm
 from lemmata.predict.kernels.base import Kernel
@@ -139,7 +138,7 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Model):
     stored: ClassVar[Mapping[str, str | type]] = {
         "eigenvalues_ eigenvectors_ offset_ gamma_": "audited",
         "X_transformed_fit_? dual_coef_?": "audited",
-        "X_fit_": object,  # dense or sparse; `restored` looks at it
+        "X_fit_": "n d float sparse",
         "kernel_": Kernel,
         "solver_": str,
     }
@@ -293,17 +292,6 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Model):
     @property
     def _n_features_out(self) -> int:
         return len(self.eigenvalues_)
-
-    @classmethod
-    def restored(cls, parameters: dict[str, Any], attributes: dict[str, Any]) -> KernelPCA:
-        model = super().restored(parameters, attributes)
-        X, expected = model.X_fit_, (len(model.eigenvectors_), model.n_features_in_)
-        matrix = sp.issparse(X) or isinstance(X, np.ndarray)
-        if not matrix or X.shape != expected or X.dtype not in ZERO:
-            raise ValueError(f"X_fit_ is not a float matrix of shape {expected}.")
-        refuse_malformed(X, "X_fit_")
-        refuse_nonfinite(X, what="X_fit_")
-        return model
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

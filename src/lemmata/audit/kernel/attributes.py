@@ -11,6 +11,7 @@ A table gives the shape of each attribute in a few words. Files are checked by t
     "k >=0 falling"   … none larger than the one before
     "k sum=1"         … that add up to 1
     "n int"           whole numbers; in files, of an integer type
+    "n float"         of type float32 or float64, in files
     "n bool"          truth values, in files
     "d text"          words, in files
     "c labels"        words or numbers, in files: the classes of a classifier
@@ -53,7 +54,7 @@ Spec = TypeVar("Spec")
 
 # --- shapes -----------------------------------------------------------------------------------------------------------
 
-KINDS = ("int", "bool", "text", "labels", "nan", "any", "sparse")
+KINDS = ("int", "float", "bool", "text", "labels", "nan", "any", "sparse")
 LAWS: dict[str, Callable[[Array], bool]] = {
     "int": lambda x: x.dtype.kind != "f" or bool((x == np.round(x)).all()),
     "falling": lambda x: bool((np.diff(x) <= rounding(x.dtype) * np.abs(x).max(initial=0.0)).all()),

@@ -21,12 +21,13 @@ import numpy as np
 import scipy.sparse as sp
 
 from lemmata.audit.kernel.attributes import Shape, entries, shape_for
-from lemmata.core.validation import refuse_nonfinite
+from lemmata.core.validation import refuse_malformed, refuse_nonfinite
 
 Spec = str | type
 KINDS = {
     "text": ("OU", "text"),
     "int": ("iu", "whole numbers"),
+    "float": ("f", "float32 or float64"),
     "bool": ("b", "truth values"),
     "labels": ("OUbiuf", "text or numbers"),
 }
@@ -74,6 +75,7 @@ def _check_array(name: str, value: Any, shape: Shape, letters: dict[str, int]) -
     if not isinstance(stored, np.ndarray) or not shape.describes(value.shape):
         raise ValueError(f"{name} is not an array with {len(shape.axes)} axes ({shape}).")
     _check_numbers(name, stored, shape.words)
+    refuse_malformed(value, name)
     if letter := shape.other_size(value.shape, letters):
         raise ValueError(
             f"{name} has shape {value.shape}, but {letter} = {letters[letter]} elsewhere."
@@ -82,7 +84,8 @@ def _check_array(name: str, value: Any, shape: Shape, letters: dict[str, int]) -
 
 def _check_numbers(name: str, value: np.ndarray, marks: Collection[str]) -> None:
     kinds, wanted = next((KINDS[mark] for mark in KINDS if mark in marks), ("iuf", "numbers"))
-    if value.dtype.kind not in kinds:
+    half = "float" in marks and value.dtype.itemsize < 4
+    if value.dtype.kind not in kinds or half:
         raise ValueError(f"{name} is an array of {value.dtype}, not of {wanted}.")
     if value.dtype.kind == "f" and "any" not in marks and value.size:
         rows = value if value.ndim == 2 else value.reshape(len(value) if value.ndim else 1, -1)

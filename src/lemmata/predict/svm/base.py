@@ -18,7 +18,7 @@ from lemmata.core.engine import worth_compiling
 from lemmata.core.loop import Solution, warn_user
 from lemmata.core.parameters import KW_ONLY, NONNEGATIVE, POSITIVE, choice, fitted, parameter
 from lemmata.core.supervised import Supervised
-from lemmata.core.validation import Interval, refuse_malformed, refuse_nonfinite
+from lemmata.core.validation import Interval
 from lemmata.predict.kernels import standard
 from lemmata.predict.kernels.base import Kernel
 from lemmata.predict.kernels.tiles import all_rows, refuse_asymmetric
@@ -58,7 +58,7 @@ class SupportVectors(Supervised):
 
     stored: ClassVar[Mapping[str, str | type]] = {
         "support_": "s int >=0",
-        "support_vectors_": object,  # dense or sparse; `restored` looks at it
+        "support_vectors_": "v w float sparse",
         "n_support_": "c int >=0",
         "dual_coef_": "h s",
         "intercept_ gamma_": "audited",
@@ -228,12 +228,10 @@ class SupportVectors(Supervised):
         if counts != (k - 1, k * (k - 1) // 2, k if hasattr(model, "classes_") else 1):
             raise ValueError(f"the coefficients are not those of the machines of {k} classes.")
         expected = (0, 0) if model._is_given else (len(model.support_), d)
-        if not (isinstance(X, np.ndarray) or sp.issparse(X)) or X.shape != expected:
+        if X.shape != expected:
             raise ValueError(f"support_vectors_ is not a matrix of shape {expected}.")
-        if X.dtype not in (np.float32, np.float64) or model.support_.max(initial=-1) >= n:
+        if model.support_.max(initial=-1) >= n:
             raise ValueError("the support vectors are not those of a fit.")
-        refuse_malformed(X, "support_vectors_")
-        refuse_nonfinite(X, what="support_vectors_")
         return model
 
     def __sklearn_tags__(self):
