@@ -13,15 +13,14 @@ from tools import names
 
 ROOT = Path(__file__).parent.parent
 
-# Limits that packages being rewritten do not keep yet. Aims: 0, 19, 29, 0 and 0.
-CLASSES, PARTICIPLES, DOCSTRINGS, LONG_FILES, WIDE_FUNCTIONS = 3, 47, 34, 4, 1
+PARTICIPLES, DOCSTRINGS = 19, 29  # names of claims, nouns that look like participles
 
-# Files that a journey may enter: the shares that issue 23 asks for, of what its commit before entered.
-MOST_FILES = {"kmeans": 24, "certify": 15}
+# files that a journey may enter
+MOST_FILES = {"recommender": 36, "kmeans": 24, "certify": 15}
 
 
 def test_a_class_name_has_one_meaning():
-    assert len(found := names.repeated_classes()) <= CLASSES, found
+    assert names.repeated_classes() == []
 
 
 def test_functions_are_verbs_but_for_a_few_names_of_claims():
@@ -34,11 +33,11 @@ def test_docstrings_begin_with_a_verb_or_a_noun():
 
 def test_no_folder_is_crowded_and_no_file_is_long():
     assert names.crowded_folders() == []
-    assert len(found := names.long_files()) <= LONG_FILES, found
+    assert names.long_files() == []
 
 
 def test_no_function_has_many_parameters_but_constructors_kernels_and_commands():
-    assert len(found := names.wide_functions()) <= WIDE_FUNCTIONS, found
+    assert names.wide_functions() == []
 
 
 def test_no_attribute_carries_an_argument_from_one_method_to_the_next():

@@ -25,16 +25,7 @@ from lemmata.audit.clustering.nearest_centres import (
     squared_distances,
 )
 from lemmata.audit.kernel.attributes import attributes_sound, discrepancy, statements_true
-from lemmata.audit.kernel.claims import (
-    PROVED,
-    STATISTICAL,
-    Fit,
-    at_most,
-    claim,
-    fact,
-    rounding,
-    unknown,
-)
+from lemmata.audit.kernel.claims import Fit, at_most, fact, proved, rounding, statistical, unknown
 from lemmata.core.blocks import Blocks
 
 Array = np.ndarray
@@ -160,8 +151,11 @@ def strays(fit: Fit, variance: float = 1.0) -> float:
     return error
 
 
-@claim("the weights add up to the data's, as near as so many draws come", kind=STATISTICAL, confidence=0.95,
-       source="CIL20 6.2.3")  # fmt: skip
+@statistical(
+    "the weights add up to the data's, as near as so many draws come",
+    "CIL20 6.2.3",
+    confidence=0.95,
+)
 def total_weight_kept(fit):
     """A draw's share w/(pW) of all weight has mean 1, is at most 2, and so varies by at most 1."""
     weight = fit.data.total_weight if fit.has_data else fit.coreset_.spread.weight
@@ -170,8 +164,13 @@ def total_weight_kept(fit):
     return at_most(error, bound, NOT_ITS_DATA, "relative error", confidence=1 - fit.delta)
 
 
-@claim("the cost of the mean is kept, as near as so many draws come", kind=STATISTICAL, confidence=0.95,
-       source="CIL20 6.2.3", needs=(truth,), cost=_passes(1))  # fmt: skip
+@statistical(
+    "the cost of the mean is kept, as near as so many draws come",
+    "CIL20 6.2.3",
+    confidence=0.95,
+    needs=(truth,),
+    cost=_passes(1),
+)
 def cost_of_mean_kept(fit):
     """A draw's share of φ(μ) has mean 1 and is at most 2 as well; its variance Σ w d⁴/(p φ²) − 1 is that of the data."""
     true = truth(fit)
@@ -211,8 +210,12 @@ def _costs(data: Blocks, sets: list[Array], frame: Frame) -> Array:
     return total
 
 
-@claim("costs of rows as centres, drawn without regard to it, are kept within ε/2 (φ(Q) + φ(mean))", kind=PROVED,
-       source="CIL20 6.2.3", needs=(truth,), cost=_passes(1, SETS * CENTERS))  # fmt: skip
+@proved(
+    "costs of rows as centres, drawn without regard to it, are kept within ε/2 (φ(Q) + φ(mean))",
+    "CIL20 6.2.3",
+    needs=(truth,),
+    cost=_passes(1, SETS * CENTERS),
+)
 def costs_kept(fit):
     """Measured on all rows, for sets that know nothing of the coreset; ε is what was asked for, or a tenth."""
     true, rng = truth(fit), np.random.default_rng(0)
@@ -234,8 +237,12 @@ def _own_cost(fit: Fit) -> float:
     return _passes(1, k)(fit) + 5.0 * fit.points_.shape[0] * fit.points_.shape[1] * k + 1e7
 
 
-@claim("costs of centres sought on the coreset are kept within ε φ(Q)", kind=PROVED,
-       source="CIL20 (6.4)", needs=(truth,), cost=_own_cost)  # fmt: skip
+@proved(
+    "costs of centres sought on the coreset are kept within ε φ(Q)",
+    "CIL20 (6.4)",
+    needs=(truth,),
+    cost=_own_cost,
+)
 def own_costs_kept(fit):
     """Measured for the centres that a search shows, whatever they are: what a user of the coreset relies on.
 

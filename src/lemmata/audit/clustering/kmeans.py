@@ -36,8 +36,8 @@ from lemmata.audit.kernel.claims import (
     Fit,
     at_least,
     at_most,
-    claim,
     fact,
+    proved,
     rounding,
     unknown,
 )
@@ -245,7 +245,7 @@ ONE_BATCH = "one batch has one cost: there is nothing to compare"
 NEVER_ROSE = never_rose("the cost never rose", SOURCE, _rounding_of_costs, needs_steps=ONE_BATCH)
 
 
-@claim("every centre is the nearest one of some row", kind=PROVED, source=SOURCE, needs=(nearest,))
+@proved("every centre is the nearest one of some row", SOURCE, needs=(nearest,))
 def no_empty_cluster(fit):
     """The notes re-seed an empty cluster at random; a centre without rows is one that the cost could have used."""
     weight = nearest(fit).weight
@@ -253,10 +253,7 @@ def no_empty_cluster(fit):
     return at_least(int((weight > 0).sum()), len(weight), unit="clusters with rows", advice=advice)
 
 
-@claim(
-    "moving every centre to the mean of its rows lowers the cost by at most 0.01 %",
-    kind=PROVED, source=SOURCE, needs=(nearest,),
-)  # fmt: skip
+@proved("moving every centre to the mean of its rows lowers the cost by at most 0.01 %", SOURCE, needs=(nearest,))  # fmt: skip
 def fixed_point(fit):
     """One step of Lloyd's: the centre of a cluster of weight W moved by δ to its mean lowers the cost by exactly W‖δ‖².
 
@@ -304,10 +301,7 @@ def descent(fit: Fit) -> LloydSteps:
     return LloydSteps(path[int(costs.argmin())], tuple(map(float, gains)), _is_still(path[-1]))
 
 
-@claim(
-    "Lloyd's steps, continued from here, lower the cost by at most 1 % in all",
-    kind=PROVED, source=SOURCE, needs=(descent,),
-)  # fmt: skip
+@proved("Lloyd's steps, continued from here, lower the cost by at most 1 % in all", SOURCE, needs=(descent,))  # fmt: skip
 def no_steps_left(fit):
     """The steps are made, as far as the budget goes. If it ends before they do, a percent gained so far fails all the same."""
     known = descent(fit)
@@ -370,7 +364,7 @@ def gap(fit: Fit) -> Gap:
     return gap_of(fit.data, known, around, k, rng, CONFIDENCE, ENOUGH, work, fit.witness)
 
 
-@claim("the cost is within 5 % of the best possible", kind=PROVED, source=SOURCE, needs=(better,))
+@proved("the cost is within 5 % of the best possible", SOURCE, needs=(better,))
 def certified_near_optimum(fit):
     """Fails on better centres, holds on a lower bound; one that is sampled holds with its confidence."""
     known, best = nearest(fit), better(fit)
@@ -382,19 +376,19 @@ def certified_near_optimum(fit):
         unit, note = "cost / cost of better centres − 1", "better centres were found"
         shown = {"cluster_centers": best.frame.outside(best.means)}
         return at_most(excess, GAP, LOCAL, unit, note, witness=shown)
-    proved, unit = gap(fit), "cost / lower bound − 1"
-    sure = proved.confidence
-    if proved.gap <= GAP:
-        kind, note = STATISTICAL if sure < 1 else PROVED, f"{proved.bound} bound"
-        proof: dict[str, Any] = {"lower_bound": proved.lower_bound}
-        if proved.multipliers is not None:
-            proof["multipliers"] = proved.multipliers
-        return at_most(proved.gap, GAP, "", unit, note, kind=kind, confidence=sure, witness=proof)
+    bounds, unit = gap(fit), "cost / lower bound − 1"
+    sure = bounds.confidence
+    if bounds.gap <= GAP:
+        kind, note = STATISTICAL if sure < 1 else PROVED, f"{bounds.bound} bound"
+        proof: dict[str, Any] = {"lower_bound": bounds.lower_bound}
+        if bounds.multipliers is not None:
+            proof["multipliers"] = bounds.multipliers
+        return at_most(bounds.gap, GAP, "", unit, note, kind=kind, confidence=sure, witness=proof)
     # what is known, in a few words that fit beside the claim
-    surely = f"sampled, {sure:.0%}" if sure < 1 else proved.bound
-    most = f"within {proved.gap:.0%} ({surely})" if proved.gap < 10 else "no bound says anything"
+    surely = f"sampled, {sure:.0%}" if sure < 1 else bounds.bound
+    most = f"within {bounds.gap:.0%} ({surely})" if bounds.gap < 10 else "no bound says anything"
     found = "no better" if excess < 5e-4 else f"{excess:.1%} better"
-    return unknown(f"{most}; restarts {found}", proved.gap, unit)
+    return unknown(f"{most}; restarts {found}", bounds.gap, unit)
 
 
 KMEANS_CLAIMS = (

@@ -34,15 +34,14 @@ import numpy as np
 from lemmata.audit.clustering import nearest_centres
 from lemmata.audit.clustering.nearest_centres import nearest, purse, sizes, squared_distances
 from lemmata.audit.kernel.claims import (
-    STATISTICAL,
     CannotTell,
     Fit,
     at_least,
     at_most,
-    claim,
     fact,
     free,
     rounding,
+    statistical,
     unknown,
 )
 from lemmata.audit.kernel.concentration import clopper_pearson
@@ -267,10 +266,12 @@ def few_refits(fit: Fit) -> Refits:
     return found
 
 
-@claim(
+@statistical(
     "fits to disjoint parts of the rows share at least 3/4 of every cluster",
-    kind=STATISTICAL, confidence=0.99, source=SOURCE, needs=(few_refits, many_refits),
-)  # fmt: skip
+    SOURCE,
+    confidence=0.99,
+    needs=(few_refits, many_refits),
+)
 def found_again(fit):
     """Holds if every comparison of twelve fits shows it of every cluster; fails if the mean over three is shown to be below.
 
@@ -294,10 +295,12 @@ def found_again(fit):
     return unknown(f"{share:.0%} of one found again; more rows would tell", share, unit)
 
 
-@claim(
+@statistical(
     "at its borders a cluster is at most 1/3 as dense as at its centre",
-    kind=STATISTICAL, confidence=0.99, source=SOURCE, needs=(few_refits, many_refits),
-)  # fmt: skip
+    SOURCE,
+    confidence=0.99,
+    needs=(few_refits, many_refits),
+)
 def separated(fit):
     """The density of fresh rows at the border, seen along the line of two centres, over that at the sparser of them.
 

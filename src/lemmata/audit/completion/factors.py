@@ -56,11 +56,8 @@ NEVER_ROSE = never_rose(
 )
 
 
-@claims.claim(
-    "steps that shrink faster than 1/√t: their noise dies out",
-    kind=claims.RULE_OF_THUMB,
-    source="Robbins & Monro 1951",
-    about="run",
+@claims.rule_of_thumb(
+    "steps that shrink faster than 1/√t: their noise dies out", "Robbins & Monro 1951", about="run"
 )
 def steps_shrink(fit):
     """p in γ_t ∝ (1 + t)^−p, from the first and the last epoch. Σγ_t = ∞ and Σγ_t² < ∞ ask for ½ < p ≤ 1."""
@@ -100,10 +97,9 @@ def half_sweep_gain(fit: claims.Fit) -> float:
     return max(shares)
 
 
-@claims.claim(
+@claims.proved(
     "a fixed point: solving either side again gains less than 0.01 % of the objective",
-    kind=claims.PROVED,
-    source="CIL (2.38)",
+    "CIL (2.38)",
     needs=(half_sweep_gain,),
 )
 def fixed_point(fit):
@@ -111,10 +107,9 @@ def fixed_point(fit):
     return claims.at_most(half_sweep_gain(fit), GAIN, "lower tol, or raise max_iter", unit="gain")
 
 
-@claims.claim(
+@claims.proved(
     "solving either side exactly would gain less than 1 % of the objective",
-    kind=claims.PROVED,
-    source="CIL (2.38)",
+    "CIL (2.38)",
     needs=(half_sweep_gain,),
 )
 def near_fixed_point(fit):
@@ -141,10 +136,9 @@ def slope_at(problem: Factored, nonnegative: bool = False) -> float:
     return worst
 
 
-@claims.claim(
+@claims.rule_of_thumb(
     "a first-order point: the terms of the gradient cancel but for 0.2 %",
-    kind=claims.RULE_OF_THUMB,
-    source="CIL (2.38)",
+    "CIL (2.38)",
     needs=(slope,),
 )
 def first_order_point(fit):
@@ -187,11 +181,10 @@ def _curvature_cost(fit: claims.Fit, products: int = FEW_PRODUCTS) -> float:
     return blocks_cost(fit.data, np.shape(fit.U_)[1] + 1) + products * _product_cost(fit)
 
 
-@claims.claim(
+@claims.statistical(
     "a minimum, not a saddle: no direction curves down by over 1e-3 of what a row feels alone",
-    kind=claims.STATISTICAL,
+    "CIL 2.4.3, (2.18)",
     confidence=1 - 2 * RISK,
-    source="CIL 2.4.3, (2.18)",
     cost=_curvature_cost,
     needs=(slope,),
 )
@@ -242,7 +235,7 @@ def _saddle(fit: claims.Fit, problem: Factored, found: Curvature) -> claims.Evid
     )
 
 
-@claims.claim("the factors are nonnegative", kind=claims.PROVED, source="CIL 2.4")
+@claims.proved("the factors are nonnegative", "CIL 2.4")
 def nonnegative_factors(fit):
     smallest = min(np.min(fit.U_, initial=0.0), np.min(fit.V_, initial=0.0))
     return claims.at_least(smallest, 0.0, "fit with nonnegative=True", unit="smallest")

@@ -110,10 +110,9 @@ def _spectrum_cost(fit: claims.Fit) -> float:
     return 2 * q * (4 * entries + (4 * k + 2 * q) * side)
 
 
-@claims.claim(
+@claims.proved(
     "within 0.1 % of the least error that any rank-k approximation of the filled matrix has",
-    kind=claims.PROVED,
-    source="CIL 2.3.4, Thm 2.3.4",
+    "CIL 2.3.4, Thm 2.3.4",
     cost=_spectrum_cost,
 )
 def best_of_filled(fit):
@@ -128,10 +127,9 @@ def _refit_cost(fit: claims.Fit) -> float:
     return 4.0 * fit.data.n_observed * k * k + 20.0 * sum(fit.data.shape) * k**3
 
 
-@claims.claim(
+@claims.rule_of_thumb(
     "predictions of unknown entries are at least 0.9 times as far from the fill as the known entries ask for",
-    kind=claims.RULE_OF_THUMB,
-    source="CIL 2.3.4",
+    "CIL 2.3.4",
     cost=_refit_cost,
 )
 def not_pulled_to_the_fill(fit):
@@ -174,10 +172,9 @@ def _least_squares(F: sp.csr_array, V: Array) -> Array:
 # --- one factor -------------------------------------------------------------------------------------------------------
 
 
-@claims.claim(
+@claims.proved(
     "within 0.1 % of the least loss of any rank-one matrix: the leading singular pair",
-    kind=claims.PROVED,
-    source="CIL (2.26)",
+    "CIL (2.26)",
     cost=_spectrum_cost,
 )
 def leading_singular_pair(fit):
@@ -188,10 +185,9 @@ def leading_singular_pair(fit):
     return _best(fit, 2 * problem_of(fit).loss)
 
 
-@claims.claim(
+@claims.proved(
     "the loss fell by at least 99.9 % of ½σ₁²: what the first way out of the saddle at 0 gains",
-    kind=claims.PROVED,
-    source="CIL (2.18)",
+    "CIL (2.18)",
     cost=_spectrum_cost,
 )
 def left_the_saddle(fit):
@@ -218,10 +214,9 @@ def left_the_saddle(fit):
     return claims.at_least(share, 1 - NEAR, advice, unit, kind=kind, confidence=1 - top.risk)
 
 
-@claims.claim(
+@claims.rule_of_thumb(
     "the steps followed the flow: ‖u‖² − ‖v‖² changed by less than 10 % of ‖u‖² + ‖v‖²",
-    kind=claims.RULE_OF_THUMB,
-    source="CIL 2.2.4",
+    "CIL 2.2.4",
     about="run",
 )
 def balance_conserved(fit):
@@ -238,10 +233,9 @@ def balance_conserved(fit):
 # --- projections onto rank k ------------------------------------------------------------------------------------------
 
 
-@claims.claim(
+@claims.proved(
     "every step gained at least a tenth of ‖D‖²/2η, so that the moves D tend to 0",
-    kind=claims.PROVED,
-    source="CIL (2.39)",
+    "CIL (2.39)",
     about="run",
 )
 def steps_in_range(fit):
@@ -256,10 +250,9 @@ def steps_in_range(fit):
     return claims.at_least(least, GAIN, advice, unit="least gain / (‖D‖²/2η)")
 
 
-@claims.claim(
+@claims.rule_of_thumb(
     "a first-order point among rank-k matrices: the best step along the tangent space gains less than 0.1 % of the loss",
-    kind=claims.RULE_OF_THUMB,
-    source="CIL (2.39)",
+    "CIL (2.39)",
     cost=per_factor(20),
 )
 def first_order_on_manifold(fit):
@@ -295,10 +288,9 @@ def _another_step_cost(fit: claims.Fit) -> float:
     return 10 * (2 * k + 20) * (2 * fit.data.n_observed + 4 * (n + m) * (k + 10))
 
 
-@claims.claim(
+@claims.rule_of_thumb(
     "a fixed point: another step X ← [X + ηΠ_Ω(A − X)]_k moves X by less than 0.1 % of its norm",
-    kind=claims.RULE_OF_THUMB,
-    source="CIL (2.39)",
+    "CIL (2.39)",
     cost=_another_step_cost,
 )
 def fixed_point(fit):

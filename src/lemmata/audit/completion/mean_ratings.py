@@ -105,10 +105,9 @@ OFFSETS_TRUE = statements_true(_statements, needs=(offsets,))
 # --- claims -----------------------------------------------------------------------------------------------------------
 
 
-@claims.claim(
+@claims.proved(
     "no other offsets lower the objective by more than 1e-6 of it",
-    kind=claims.PROVED,
-    source="CIL 2.1.4, Prop. 2.2.2",
+    "CIL 2.1.4, Prop. 2.2.2",
     needs=(offsets,),
 )
 def best_offsets(fit):
@@ -138,11 +137,7 @@ def best_offsets(fit):
     return claims.at_most(share, GAIN, advice, unit="gain", note=note, kind=kind)
 
 
-@claims.claim(
-    "every row and column that has an offset has an entry",
-    kind=claims.PROVED,
-    source="CIL (2.6), 2.2.1",
-)
+@claims.proved("every row and column that has an offset has an entry", "CIL (2.6), 2.2.1")
 def an_entry_each(fit):
     both = {"rows": fit.data.row_counts, "columns": fit.data.column_counts}
     counts = [both[name] for name in both if fit.by in ("both", name)]
@@ -153,10 +148,9 @@ def an_entry_each(fit):
     return claims.at_least(fewest, 1, advice, "fewest", note)
 
 
-@claims.claim(
+@claims.statistical(
     "the offsets explain more than offsets of pure noise would",
-    kind=claims.STATISTICAL,
-    source="CIL 2.1.4; Pitman 1938, Cantelli",
+    "CIL 2.1.4; Pitman 1938, Cantelli",
     needs=(offsets,),
     confidence=1 - RISK,
 )

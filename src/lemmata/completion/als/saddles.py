@@ -12,23 +12,24 @@ degree 4: its value at five points gives the bottom.
     >>> A = Observed.of(np.diag([3.0, 1.0]))
     >>> algorithm = ALSAlgorithm(1, 0.5, weighted=False, biases=False)
     >>> zero = algorithm.evaluate(ALSState(*np.zeros((2, 2, 1)), *np.zeros((2, 2)), 0.0, np.inf), A)
-    >>> round(zero.loss - way_down(algorithm, A, zero).loss, 2)                 # at most ½(σ₁ − λ)² = 3.125
-    3.12
+    >>> round(zero.loss - way_down(algorithm, A, zero).loss, 6)                                 # ½(σ₁ − λ)²
+    3.125
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
 import scipy.sparse as sp
-from scipy.linalg import eigh_tridiagonal
 
 from lemmata.completion.als.algorithm import ALSAlgorithm, ALSState, sums_per_row
 from lemmata.completion.observed import Entries, Observed
 from lemmata.completion.rows.solver import predictions, residuals
+from lemmata.core.loop import MaxSteps, Solution, Stop, Stopped, run
+from lemmata.linalg.lanczos import LanczosAlgorithm
+from lemmata.linalg.operators import Operator
 
 Array = np.ndarray
 
@@ -36,9 +37,6 @@ PRODUCTS = 150  # with H at most, where nobody is in a hurry
 FLAT = 1e-3  # of the mean curvature: what is above minus this is no way down
 SHARE = 0.1  # of the work of the sweeps: what `fit` spends on looking
 AT_LEAST = 2**23  # multiplications that it spends all the same, some milliseconds
-EXHAUSTED = (
-    1e-12  # of the largest eigenvalue: a remainder this short is rounding, and the space is closed
-)
 ENOUGH = 30  # products show every saddle that we met; `escape()` looks longer
 
 
@@ -56,42 +54,22 @@ def way_down(
 ) -> ALSState | None:
     """A state below this one, along a direction in which the objective curves down; None where none was found."""
     hessian = Hessian.at(algorithm, A, state)
-    value, vector = lowest_curvature(hessian.times, len(hessian.scale), products)
-    if not value < -FLAT:
+    size = len(hessian.scale)
+    lanczos = LanczosAlgorithm(1, which="bottom", tol=0.0, max_dim=products + 2)
+    H = Operator((size, size), np.dtype(np.float64), hessian.times)
+    found = run(lanczos, H, stop=CurvesDown() | MaxSteps(products), rng=0)
+    if not float(found.state.values[0]) < -FLAT:
         return None
-    return _bottom(algorithm, A, state, hessian.direction(vector))
+    d = hessian.direction(found.attributes["vectors"][:, 0])
+    return _bottom(algorithm, A, state, d)
 
 
-def lowest_curvature(
-    times: Callable[[Array], Array], size: int, products: int
-) -> tuple[float, Array]:
-    """The smallest eigenvalue of a symmetric H, roughly, and its vector, by Lanczos from a random vector.
+class CurvesDown(Stop):
+    """A negative eigenvalue has been found, and to a tenth: enough to go down there."""
 
-        H Q = Q T + β q eᵀ,     T = QᵀHQ tridiagonal:     if T y = θ y then ‖H Qy − θ Qy‖ = β |y_last|
-
-    Stops once an eigenvalue is negative for certain, to a tenth: enough to go down there.
-    """
-    Q = np.zeros((products + 1, size))
-    diagonal: list[float] = []
-    beside: list[float] = []
-    q = np.random.default_rng(0).standard_normal(size)
-    for i in range(len(Q)):
-        Q[i] = q / np.linalg.norm(q)
-        q = times(Q[i])
-        diagonal.append(float(Q[i] @ q))
-        if not np.isfinite(diagonal[-1]):
-            return 0.0, Q[0]
-        values, vectors = eigh_tridiagonal(diagonal, beside)
-        for _ in range(2):  # once leaves rounding that grows
-            q = q - (Q[: i + 1] @ q) @ Q[: i + 1]
-        beta = float(np.linalg.norm(q))
-        value, error = float(values[0]), beta * abs(float(vectors[-1, 0]))
-        if (value < -FLAT and error <= 0.1 * abs(value)) or beta <= EXHAUSTED * np.abs(
-            values
-        ).max():
-            break
-        beside.append(beta)
-    return value, vectors[:, 0] @ Q[: i + 1]
+    def reason(self, solution: Solution) -> str | None:
+        value, bound = float(solution.state.values[0]), float(solution.state.bounds[0])
+        return Stopped.SETTLED if value < -FLAT and bound <= 0.1 * abs(value) else None
 
 
 def _bottom(
@@ -201,7 +179,10 @@ class Hessian:
         U, V = d[: n * k].reshape(n, k), d[n * k : (n + m) * k].reshape(m, k)
         return U, V, biases[:n], biases[n:]
 
-    def times(self, y: Array) -> Array:
+    def times(self, Y: Array) -> Array:
+        return np.column_stack([self._once(y) for y in Y.T])
+
+    def _once(self, y: Array) -> Array:
         s, algorithm = self.state, self.algorithm
         dU, dV, db, dc = self.direction(y)
         alpha = algorithm.alpha if algorithm.implicit else None

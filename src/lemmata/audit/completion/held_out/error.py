@@ -21,7 +21,7 @@ import numpy as np
 
 from lemmata.audit.completion.factored_objective import products_at
 from lemmata.audit.completion.identifiability.known_entries import IDENTIFIABLE_CLAIMS
-from lemmata.audit.kernel.claims import PROVED, STATISTICAL, Evidence, Fit, at_most, claim, unknown
+from lemmata.audit.kernel.claims import PROVED, Evidence, Fit, at_most, statistical, unknown
 from lemmata.audit.kernel.concentration import HALVINGS
 from lemmata.audit.kernel.held_out import beats, mean_gain
 from lemmata.completion.observed import Observed
@@ -37,10 +37,9 @@ def _cost(fit: Fit) -> float:
     return fit.data.n_observed + entries * (np.shape(fit.U_)[1] + 10 * HALVINGS)
 
 
-@claim(
+@statistical(
     "predicts entries like the held-out ones better than the mean, losses capped at the training range",
-    kind=STATISTICAL,
-    source="CIL 2.1.4; Waudby-Smith & Ramdas 2024",
+    "CIL 2.1.4; Waudby-Smith & Ramdas 2024",
     cost=_cost,
     confidence=1 - RISK,
 )

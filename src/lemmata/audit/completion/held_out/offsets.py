@@ -31,7 +31,7 @@ import scipy.sparse as sp
 from scipy.sparse.linalg import lsqr
 
 from lemmata.audit.completion.held_out.error import held_out_entries, predict_entries
-from lemmata.audit.kernel.claims import STATISTICAL, Fit, claim, unknown
+from lemmata.audit.kernel.claims import Fit, statistical, unknown
 from lemmata.audit.kernel.concentration import HALVINGS, MOST_STAKES
 from lemmata.audit.kernel.held_out import beats, mean_gain
 from lemmata.completion.observed import Observed
@@ -52,10 +52,9 @@ def _cost(fit: Fit) -> float:
     return 400.0 * fit.data.n_observed + held_out * (np.shape(fit.U_)[1] + 20) + bets
 
 
-@claim(
+@statistical(
     "at the held-out places it predicts better than offsets of rows and columns alone: squared errors, mean over rows",
-    kind=STATISTICAL,
-    source="CIL 2.1.4; Waudby-Smith & Ramdas 2024",
+    "CIL 2.1.4; Waudby-Smith & Ramdas 2024",
     cost=_cost,
     confidence=1 - RISK,
 )

@@ -23,7 +23,7 @@ from __future__ import annotations
 import numpy as np
 
 from lemmata.audit.completion.held_out.error import no_test, offsets_and_scales
-from lemmata.audit.kernel.claims import STATISTICAL, Fit, claim, unknown
+from lemmata.audit.kernel.claims import Fit, statistical, unknown
 from lemmata.audit.kernel.held_out import beats, mean_gain
 from lemmata.completion.observed import Observed
 
@@ -40,10 +40,9 @@ def _cost(fit: Fit) -> float:
     return users * fit.data.shape[1] * (np.shape(fit.U_)[1] + 4.0 * LONG)
 
 
-@claim(
+@statistical(
     "for these users, its ten best items hold what they chose more than the ten most popular do: mean NDCG@10",
-    kind=STATISTICAL,
-    source="Järvelin & Kekäläinen 2002; Waudby-Smith & Ramdas 2024",
+    "Järvelin & Kekäläinen 2002; Waudby-Smith & Ramdas 2024",
     cost=_cost,
     confidence=1 - RISK,
 )

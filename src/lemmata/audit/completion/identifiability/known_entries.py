@@ -146,10 +146,8 @@ def _at_least_themselves(counts: Array) -> int:
 # --- claims ------------------------------------------------------------------------------------------------
 
 
-@claims.claim(
-    "as many known entries as a rank-k matrix has degrees of freedom, k(n + m − k)",
-    kind=claims.PROVED,
-    source="CIL (2.43)",
+@claims.proved(
+    "as many known entries as a rank-k matrix has degrees of freedom, k(n + m − k)", "CIL (2.43)"
 )
 def enough_entries(fit):
     (n, m), k = fit.data.shape, _rank(fit)
@@ -161,9 +159,7 @@ def enough_entries(fit):
     )
 
 
-@claims.claim(
-    "every row and column has at least k entries", kind=claims.PROVED, source="CIL 2.6.1, Ex. 2.6"
-)
+@claims.proved("every row and column has at least k entries", "CIL 2.6.1, Ex. 2.6")
 def enough_per_row_and_column(fit):
     """k numbers of a row's factors need k equations."""
     k, counts = _rank(fit), (fit.data.row_counts, fit.data.column_counts)
@@ -179,11 +175,7 @@ def enough_per_row_and_column(fit):
     )
 
 
-@claims.claim(
-    "the known entries connect all rows and columns that have any",
-    kind=claims.PROVED,
-    source="CIL 2.6",
-)
+@claims.proved("the known entries connect all rows and columns that have any", "CIL 2.6")
 def connected_observations(fit):
     """Blocks that share no entry can be scaled against each other at will: U → tU, V → V/t in one of them."""
     pieces, label = components(fit.data)
@@ -201,10 +193,9 @@ def _search_cost(fit: claims.Fit) -> float:
     return 30 * fit.data.n_observed + min(side**3 / 2 + 100 * side**2, SEARCH)
 
 
-@claims.claim(
+@claims.proved(
     "finitely many completions of rank k, in each connected block where rows and columns have k entries",
-    kind=claims.PROVED,
-    source="CIL 2.6; Király, Theran & Tomioka 2015",
+    "CIL 2.6; Király, Theran & Tomioka 2015",
     cost=_search_cost,
 )
 def locally_unique(fit):

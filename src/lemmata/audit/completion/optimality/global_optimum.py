@@ -212,10 +212,9 @@ def _proposals(fit: claims.Fit) -> tuple[Callable[[Factored, Top], Factors | Non
     return lambda point, top: fit.witness("further_factor", point, top), rounds
 
 
-@claims.claim(
+@claims.proved(
     "within 1 % of the least objective of all matrices, of any rank",
-    kind=claims.PROVED,
-    source="CIL 2.5.2, 2.4",
+    "CIL 2.5.2, 2.4",
     cost=_search_cost,
 )
 def global_optimum(fit):
@@ -264,10 +263,9 @@ def _free_rows(problem: Factored) -> bool:
 # --- claims about the penalised convex problem ------------------------------------------------------------------------
 
 
-@claims.claim(
+@claims.proved(
     "within 0.1 % of the least objective of all matrices",
-    kind=claims.PROVED,
-    source="CIL 2.5.2",
+    "CIL 2.5.2",
     cost=lambda fit: gap_cost(fit, CONVEX_GAP / 400),
 )
 def least_penalised(fit):
@@ -286,10 +284,9 @@ def _at_limit(fit: claims.Fit) -> bool:
     return limit is not None and limit < most and np.shape(fit.U_)[1] >= limit
 
 
-@claims.claim(
+@claims.proved(
     "max_rank did not cut the solution: no direction outside of it exceeds λ by over 1 %",
-    kind=claims.PROVED,
-    source="CIL 2.5.2",
+    "CIL 2.5.2",
     cost=lambda fit: gap_cost(fit) if _at_limit(fit) else 0.0,
 )
 def rank_not_cut(fit):

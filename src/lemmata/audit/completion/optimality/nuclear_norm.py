@@ -33,11 +33,8 @@ MET = 1e-4  # of the known entries
 SHRUNK = 1e-4  # of σ₁(Y): squares of singular values are found to 1e-10, they themselves to 1e-5
 
 
-@claims.claim(
-    "the known entries are reproduced to 1e-4 of their size",
-    kind=claims.PROVED,
-    source="CIL Prop. 2.5.4",
-    cost=per_factor(5),
+@claims.proved(
+    "the known entries are reproduced to 1e-4 of their size", "CIL Prop. 2.5.4", cost=per_factor(5)
 )
 def entries_met(fit):
     problem = problem_of(fit)
@@ -85,10 +82,9 @@ def multipliers(fit: claims.Fit) -> Multipliers:
     return Multipliers(nuclear, square, inner, tau, *leading)
 
 
-@claims.claim(
+@claims.proved(
     "its multipliers prove it within 0.1 % of the least ‖B‖_* + ‖B‖²/2τ",
-    kind=claims.PROVED,
-    source="CIL Prop. 2.5.4",
+    "CIL Prop. 2.5.4",
     needs=(multipliers,),
 )
 def least_regularised(fit):
@@ -103,10 +99,9 @@ def least_regularised(fit):
     return found.against(primal, dual, REGULARISED_GAP, advice)
 
 
-@claims.claim(
+@claims.proved(
     "its multipliers prove it within 5 % of the least nuclear norm",
-    kind=claims.PROVED,
-    source="CIL 2.5.2, Thm 2.6.1",
+    "CIL 2.5.2, Thm 2.6.1",
     needs=(multipliers,),
 )
 def least_nuclear_norm(fit):
