@@ -158,7 +158,7 @@ def fitted_models(seed: int) -> Iterator[Case]:
 def fits_of_other_libraries(seed: int) -> Iterator[Case]:
     """cmfrec's factors and Surprise's, where installed: of ratings with factors, and of ratings that offsets explain."""
     for taste, reg in ((3.0, 3.0), (0.0, 0.1)):
-        world = World([seed, int(taste)], taste, n=300, m=80, density=0.4)
+        world = World([seed, int(taste)], taste, n=600, m=80, density=0.4)
         train, test = world.entries
         if find_spec("cmfrec"):
             shown, predicted = of_cmfrec(train, test, reg, seed)

@@ -473,16 +473,17 @@ def test_too_few_draws_of_kmeans_parallel_are_made_up_for():
 def test_distances_of_arbitrary_rows_are_those_of_the_definition(X, data):
     rows = data.draw(st.lists(st.integers(0, len(X) - 1), min_size=1, max_size=5))
     exact = squared(X, X[rows])
+    least = exact.min(axis=1)
     for form in (X, sp.csr_array(X)):
         for origin in (None, X.mean(axis=0)):
             D, nearest = serve_rows(form, X[rows], Coordinates(origin))
-            # the digits that products keep (three quarters), and a floor where even differences of the rows have none
-            floor = 1e-26 * np.abs(X).max() ** 2 if origin is not None else 0
-            floor += 2e-323  # and numbers below 2e-308 end in steps of 5e-324
-            assert_allclose(D, exact.min(axis=1), rtol=1e-9, atol=floor)
-            assert_allclose(
-                exact[np.arange(len(X)), nearest], exact.min(axis=1), rtol=1e-9, atol=floor
-            )
+            # A coordinate less the origin errs by eps/2·|x − o| ≤ eps·max|x|, the difference of two rows with four of them by
+            # moved = 4·eps·max|x|, and a squared distance by moved·(2·distance + moved); the nearest of two by twice that.
+            # Besides, the digits that products keep (three quarters), and numbers below 2e-308 end in steps of 5e-324.
+            moved = 4 * np.finfo(float).eps * np.abs(X).max() if origin is not None else 0.0
+            for found, off in ((D, moved), (exact[np.arange(len(X)), nearest], 2 * moved)):
+                slack = 1e-9 * least + off * (2 * np.sqrt(least) + off) + 2e-323
+                assert (np.abs(found - least) <= slack).all()
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])

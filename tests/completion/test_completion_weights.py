@@ -182,7 +182,7 @@ def test_slopes_and_curvatures_of_weighted_objectives_are_those_of_differences()
     y = rng.standard_normal(len(hessian.scale))
     curved = curve(F(at), Factors(*hessian.direction(y)))
     wanted = hessian.scale * np.concatenate([part.ravel() for part in curved])
-    np.testing.assert_allclose(hessian.times(y), wanted, rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(hessian.times(y[:, None])[:, 0], wanted, rtol=1e-9, atol=1e-9)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])

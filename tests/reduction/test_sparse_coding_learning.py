@@ -136,7 +136,7 @@ def test_partial_fit_keeps_sums_over_all_rows_and_learns():
     assert model.stopped_ == "batches"
     assert "statements_true" in model.certificate_.not_checked
     # a batch adds its own products and takes none away
-    more = lemmata.reduction.sparse_coding.learning.AtomSums.of(
+    more = lemmata.reduction.sparse_coding.coding.AtomSums.of(
         X[:64], None, model.components_, model._fit_coder(16, 12)
     )
     before = model.sums_

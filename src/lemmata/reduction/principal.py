@@ -119,7 +119,8 @@ class PrincipalAxes(GaussianAxes, Model):
     # --- one batch after the other ---
 
     LAZY: ClassVar[tuple[str, ...]] = (
-        *(name.removesuffix("?") for name in stored if name != "n_samples_"), "certificate_", "trace_", "stopped_", "n_iter_",
+        *(name.removesuffix("?") for names in stored for name in names.split() if name != "n_samples_"),
+        "certificate_", "trace_", "stopped_", "n_iter_",
     )  # fmt: skip
 
     def _add_batch(self, X, sample_weight) -> None:

@@ -10,8 +10,9 @@ in float32 as long as that works; and large data starts from the minimum on a sa
     >>> from lemmata.core import Blocks, run
     >>> X, y = load_iris(return_X_y=True)
     >>> free, ridge = np.zeros(5), np.array([1.0, 1, 1, 1, 0])
-    >>> problem = LinearProblem.of(Blocks.of(X).with_targets(y), SoftmaxSurrogate(3), ridge, free, intercept=True)
-    >>> solution = run(NewtonAlgorithm(), problem, stop=NearOptimum(1e-8))
+    >>> data, loss = Blocks.of(X).with_targets(y), linear.SoftmaxSurrogate(3)
+    >>> problem = linear.LinearProblem.of(data, loss, ridge, free, intercept=True)
+    >>> solution = run(NewtonAlgorithm(), problem, stop=linear.NearOptimum(1e-8))
     >>> solution.stopped, solution.step < 12
     ('small gradient', True)
 """
