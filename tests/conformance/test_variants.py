@@ -11,6 +11,7 @@ import pytest
 import scipy.sparse as sp
 import test_estimators as common
 import test_text_estimators as of_texts
+import threadpoolctl
 
 import lemmata
 from lemmata import registry
@@ -192,6 +193,43 @@ def test_threads_change_no_bit(name, settings, monkeypatch):
         monkeypatch.setenv("LEMMATA_THREADS", threads)
         found.append(bits(fitted(name, X, **settings), X))
     assert found[0] == found[1]
+
+
+# sizes at which BLAS uses its threads: products of 200 × 300 × 300, vectors of more than 10,000 numbers
+LARGE = {
+    "n_components": 20,
+    "n_clusters": 20,
+    "rank": 20,
+    "hidden_layer_sizes": (150,),
+    "max_iter": 3,
+}
+LARGE_OF = {"Nystroem": {"n_components": 200}, "Mixture": {"max_iter": 3}, "SparseCoder": {}}
+SLOW = {"LDA": 20, "PLSA": 20}  # rows of models that look at every word of a document for long
+
+
+TORCH = {"Autoencoder", "NeuralClassifier", "NeuralRegressor"}  # has threads of its own
+
+
+@pytest.mark.parametrize("name", [name for name in common.MODELS if name not in TORCH])
+def test_threads_of_blas_change_no_bit(name):
+    rng = np.random.default_rng(0)
+    X = common.suited(name, rng.normal(size=(200, 8)) @ rng.normal(size=(8, 300)) + 0.1)
+    X, known = X[: SLOW.get(name)], registry.model_class(name)._get_param_names()
+    large = {key: value for key, value in LARGE.items() if key in known}
+    found = set()
+    for threads in (1, 2, 8):
+        with threadpoolctl.threadpool_limits(threads, user_api="blas"):
+            model = fitted(name, X, **LARGE_OF.get(name, large))
+            found.add((bits(model, X), *uses(model, X)))
+    assert len(found) == 1
+
+
+def uses(model, X):
+    """Bits of predictions, and of rows made from what the model makes of others."""
+    if hasattr(model, "predict"):
+        yield np.asarray(model.predict(X)).tobytes()
+    if hasattr(model, "inverse_transform") and type(model).__name__ != "KernelPCA":
+        yield model.inverse_transform(model.transform(X)).tobytes()
 
 
 # --- files ------------------------------------------------------------------------------------------------------------

@@ -105,7 +105,6 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Mo
     time_limit: Any = common.time_limit()
 
     cluster_centers_: Array = fitted()
-    single_blas_thread = True
     accepts_sparse = True
     finds_nonfinite = True
     claims: ClassVar[tuple[Statement, ...]] = KMEANS_CLAIMS

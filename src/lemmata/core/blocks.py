@@ -280,17 +280,23 @@ def _of_dask(X, weights, allow_nan):
         raise ValueError(
             "the dask array has chunks of unknown size; call X.compute_chunk_sizes() first."
         )
+    if X.dtype.kind not in "biuf":
+        raise ValueError(f"the dask array has dtype {X.dtype}; blocks hold real numbers.")
     X = X.rechunk({1: -1}) if X.numblocks[1] > 1 else X  # a block has all columns
+    dtype = X.dtype if X.dtype in (np.float32, np.float64) else np.dtype(np.float64)
+    first_rows = np.cumsum((0, *X.chunks[0]))
+
+    def check(block, block_info=None):  # wherever it is computed, also if a prediction is lazy
+        first = int(first_rows[block_info[0]["chunk-location"][0]])
+        return checked_block(np.asarray(block), X.shape[1], dtype, allow_nan, first)
+
+    checked = X.map_blocks(check, dtype=dtype, meta=np.empty((0, 0), dtype))
 
     def cut():
-        start = 0
-        for part in X.to_delayed()[:, 0]:
-            rows = checked_block(np.asarray(part.compute()), X.shape[1], dtype, allow_nan, start)
-            yield rows
-            start += rows.shape[0]
+        for part in checked.to_delayed()[:, 0]:
+            yield part.compute()
 
-    dtype = X.dtype if X.dtype in (np.float32, np.float64) else np.dtype(np.float64)
-    return Blocks(cut, X.shape, dtype, weights, source=X, allow_nan=allow_nan)
+    return Blocks(cut, X.shape, dtype, weights, source=checked, allow_nan=allow_nan)
 
 
 def _of_stream(X, weights, allow_nan):

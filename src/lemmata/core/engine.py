@@ -40,10 +40,11 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
+from functools import wraps
 from importlib import import_module
 from typing import Any
 
-from lemmata.core.blocks import Blocks, checked_block, is_dask
+from lemmata.core.blocks import Blocks, is_dask
 
 
 def cores() -> int:
@@ -173,6 +174,18 @@ def one_blas_thread():
                 _let_this_thread_set_limits()
 
 
+def alone(function: Callable) -> Callable:
+    """The function with BLAS on one thread wherever it is called, on a worker of a cluster too."""
+
+    @wraps(function)
+    def work(*arguments: Any, **named: Any) -> Any:
+        with one_blas_thread():
+            return function(*arguments, **named)
+
+    work.on_one_thread = True  # type: ignore[attr-defined]
+    return work
+
+
 _scanned: tuple[int, list[Any]] = (
     -1,
     [],
@@ -223,15 +236,11 @@ def _client():
 
 def _on_cluster(client, function, data: Blocks) -> Iterator[Any]:
     X, start, futures = data.source, 0, []
-    width, dtype, allow_nan = data.shape[1], data.dtype, data.allow_nan
-
-    def work(block, weights, first_row):
-        with one_blas_thread():
-            return function(checked_block(block, width, dtype, allow_nan, first_row), weights)
 
     for part, size in zip(X.to_delayed()[:, 0], X.chunks[0], strict=True):
         weights = None if data.weights is None else data.weights[start : start + size]
-        futures.append(client.submit(work, client.compute(part), weights, start, pure=False))
+        work = alone(function)
+        futures.append(client.submit(work, client.compute(part), weights, pure=False))
         start += size
     for future in futures:
         yield future.result()

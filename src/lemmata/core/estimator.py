@@ -30,7 +30,7 @@ from lemmata.core.certificate import Certificate, Fit, Statement
 from lemmata.core.certification import checking
 from lemmata.core.certification.showing import shorten
 from lemmata.core.common import CONSTRAINTS
-from lemmata.core.engine import as_sent, checks_in_fit, one_blas_thread, sent_along
+from lemmata.core.engine import alone, as_sent, checks_in_fit, one_blas_thread, sent_along
 from lemmata.core.files.layout import check_stored
 from lemmata.core.loop import (
     MaxSteps,
@@ -56,6 +56,15 @@ SHARE_OF_FIT = 0.002
 
 # When the outermost fit of each model under way here began, by the model's id.
 _began: ContextVar[Mapping[int, float]] = ContextVar("began", default=MappingProxyType({}))
+
+# Ways to use a fitted model: BLAS has one thread in them, as in a fit.
+USES = (
+    *("predict", "predict_proba", "predict_log_proba", "predict_interval", "decision_function"),
+    *("transform", "inverse_transform", "reconstruct", "impute", "complete", "fold_in"),
+    *("score", "score_samples", "cost", "influence", "bic", "aic", "precision"),
+    *("recommend", "similar_items", "similar_users", "kneighbors", "radius_neighbors"),
+    *("translate", "nearest"),
+)
 
 DOCS = "https://github.com/lemmata/lemmata/blob/main/docs"
 
@@ -88,8 +97,6 @@ class Model(BaseEstimator):
     # whether the algorithm's first pass refuses NaN itself, so that validation need not look
     finds_nonfinite: ClassVar[bool] = False
     min_samples: ClassVar[int] = 1
-    # whether BLAS has one thread in a fit: its last bits follow their number, and passes are parallel anyway
-    single_blas_thread: ClassVar[bool] = False
     # small changes in a row that count as settled; more where momentum makes pauses
     patience: ClassVar[int] = 1
 
@@ -98,6 +105,10 @@ class Model(BaseEstimator):
 
     def __init_subclass__(cls, inherit_parameters: bool = True, **options: Any) -> None:
         super().__init_subclass__(**options)
+        for name in USES:  # also those that a mixin brings
+            method = inspect.getattr_static(cls, name, None)
+            if inspect.isfunction(method) and not hasattr(method, "on_one_thread"):
+                setattr(cls, name, alone(method))
         if inspect.get_annotations(cls) or cls.declared_parameters or "__init__" in vars(cls):
             declare(cls, inherit_parameters)
 
@@ -158,12 +169,13 @@ class Model(BaseEstimator):
     def _all_or_nothing(self) -> Iterator[None]:
         """Around everything that fits: after an error the model is what it was; inside, one clock runs for `time_limit`.
 
-        A fit inside of a fit of the same model (an escape from a saddle) runs by the clock of the outermost.
+        A fit inside of a fit of the same model (an escape from a saddle) runs by the clock of the outermost. BLAS has one
+        thread: its last bits follow their number, and passes that are long are cut for our own threads.
         """
         before = dict(BaseEstimator.__getstate__(self))
         clocks = _began.set({id(self): time.perf_counter(), **_began.get()})
         try:
-            with as_sent(self._sent):
+            with as_sent(self._sent), one_blas_thread():
                 yield
         except BaseException:
             self._forget(*BaseEstimator.__getstate__(self).keys() - before.keys())
@@ -199,8 +211,7 @@ class Model(BaseEstimator):
         return copy
 
     def _fit_blocks(self, data: Blocks) -> None:
-        with one_blas_thread() if self.single_blas_thread else nullcontext():
-            self._fit_by(self._algorithm(data), data)
+        self._fit_by(self._algorithm(data), data)
 
     def _fit_by(self, algorithm: Any, data: Blocks, problem: Any = None) -> None:
         """Run an algorithm on its problem, by default that of the data, and conclude."""

@@ -22,6 +22,7 @@ from sklearn.utils.validation import check_consistent_length, check_is_fitted
 
 from lemmata.core.blocks import Blocks, is_dask
 from lemmata.core.certificate import Certificate
+from lemmata.core.engine import alone
 from lemmata.core.estimator import Model
 from lemmata.core.parameters import fitted
 from lemmata.core.validation import FLOATS, all_finite
@@ -101,9 +102,9 @@ class Supervised(Model):
     # --- output ---
 
     def _apply(self, X: Any, function: Any) -> Any:
-        """function(rows) of every block, one below the other; of a dask array, lazily."""
+        """function(rows) of every block, one below the other; of a dask array, lazily. BLAS has one thread, as in a fit."""
         check_is_fitted(self)
-        data = self._validate_rows(X, reset=False)
+        data, function = self._validate_rows(X, reset=False), alone(function)
         if is_dask(data.source):
             one = np.asarray(function(np.zeros((1, data.shape[1]), data.dtype)))  # shows the shape
             if one.ndim == 1:

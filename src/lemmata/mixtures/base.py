@@ -91,7 +91,6 @@ class KMeansStart:
 class MixtureModel(DensityMixin, Model):
     """The base of all mixtures. A subclass says of which family it is, what else was given, and how it shows itself."""
 
-    single_blas_thread = True
     claims = MIXTURE_CLAIMS
     work = staticmethod(cost_of_mixture)
     stored: ClassVar[dict[str, str | type]] = {
@@ -238,8 +237,7 @@ class MixtureModel(DensityMixin, Model):
             if first:
                 self._fit_blocks(data)
             else:
-                with one_blas_thread():
-                    self._learn(data)
+                self._learn(data)
         return self
 
     def _learn(self, data: Blocks) -> None:

@@ -32,7 +32,6 @@ from sklearn.utils.validation import check_is_fitted
 from lemmata.audit.predict.kernels.kernel_ridge import KERNEL_RIDGE_CLAIMS
 from lemmata.core.blocks import Blocks
 from lemmata.core.certification.checking import cost_of_kernel_ridge
-from lemmata.core.engine import one_blas_thread
 from lemmata.core.loop import Never, Solution
 from lemmata.core.parameters import KW_ONLY, NONNEGATIVE, choice, parameter
 from lemmata.core.store import storable
@@ -176,7 +175,6 @@ class KernelRidge(Regressor):
         c of poly and of sigmoid, tanh(γxᵀy + c).""")
     kernel_params: Any = parameter(None, dict, None).doc("Further arguments of a callable kernel.")
 
-    single_blas_thread = True
     multi_output = True
     claims = KERNEL_RIDGE_CLAIMS
     work = staticmethod(cost_of_kernel_ridge)
@@ -259,10 +257,7 @@ class KernelRidge(Regressor):
 
         def of_block(rows: Any) -> Array:
             starts = range(0, rows.shape[0], ROWS)
-            with one_blas_thread():
-                parts = [
-                    self._kernel_with_fit(rows[i : i + ROWS]) @ self.dual_coef_ for i in starts
-                ]
+            parts = [self._kernel_with_fit(rows[i : i + ROWS]) @ self.dual_coef_ for i in starts]
             return np.concatenate(parts)
 
         return self._apply(X, of_block)

@@ -116,7 +116,6 @@ class LinearAutoencoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Model
     checkpoint: Any = common.checkpoint()
     time_limit: Any = common.time_limit()
 
-    single_blas_thread = True
     claims = AUTOENCODER_CLAIMS
     stored: ClassVar = {"encoder_ decoder_ mean_ loss_": "audited"}
     min_samples = 2

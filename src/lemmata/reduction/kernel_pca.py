@@ -131,7 +131,6 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Model):
     checkpoint: Any = common.checkpoint()
     time_limit: Any = common.time_limit()
 
-    single_blas_thread = True
     min_samples = 2
     claims = KERNEL_CLAIMS
     work = staticmethod(cost_of_kernel_pca)

@@ -30,7 +30,6 @@ Array = np.ndarray
 class PrincipalAxes(GaussianAxes, Model):
     """Base of models whose attributes are the leading eigenpairs of the scatter of the rows."""
 
-    single_blas_thread = True
     accepts_sparse = True
     finds_nonfinite = True
     min_samples = 2

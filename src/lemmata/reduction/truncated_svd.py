@@ -68,7 +68,6 @@ class TruncatedSVD(Axes, Model):
         "arpack": the residual ‖XᵀXv − σ²v‖ over σ₁² at which a vector counts as found; 0 means
         rounding.""")
 
-    single_blas_thread = True
     accepts_sparse = True
     finds_nonfinite = True
     claims = SVD_CLAIMS

@@ -196,12 +196,10 @@ class ALS(CompletionModel):
 
     def _fit_blocks(self, data: Any) -> None:
         self._forget("validation_")
-        # k × k matrices want no threads, and to ask for one each sweep takes longer than a sweep of little data
-        with one_blas_thread():
-            super()._fit_blocks(data)
-            for _ in range(MAX_ESCAPES):
-                if not self._leave_saddle_in_passing(data):
-                    break
+        super()._fit_blocks(data)
+        for _ in range(MAX_ESCAPES):
+            if not self._leave_saddle_in_passing(data):
+                break
 
     def _leave_saddle_in_passing(self, data: Any) -> bool:
         """Look for a way down for a tenth of the work of the sweeps; whether one was found, and followed."""

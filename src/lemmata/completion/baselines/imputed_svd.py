@@ -134,7 +134,6 @@ class ImputedSVD(CompletionModel):
     checkpoint: Any = common.checkpoint()
     time_limit: Any = common.time_limit()
 
-    single_blas_thread = True
     claims = IMPUTED_SVD_CLAIMS
     stored: ClassVar = {
         **CompletionModel.stored,

@@ -277,7 +277,6 @@ class RankOne(CompletionModel):
     checkpoint: Any = common.checkpoint()
     time_limit: Any = common.time_limit()
 
-    single_blas_thread = True
     claims = FLOW_CLAIMS
     stored: ClassVar = {**CompletionModel.stored, "loss_ reg_ weighted_reg_": "audited"}
     patience = 5  # the way out of the saddle begins slowly, and Barzilai–Borwein steps are of uneven length

@@ -233,7 +233,6 @@ class SingularValueProjection(CompletionModel):
     checkpoint: Any = common.checkpoint()
     time_limit: Any = common.time_limit()
 
-    single_blas_thread = True
     claims = PROJECTION_CLAIMS
     stored: ClassVar = {
         **CompletionModel.stored,

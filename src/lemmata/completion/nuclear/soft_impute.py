@@ -59,7 +59,6 @@ from lemmata.completion.rows.solver import RowSolver
 from lemmata.core import common
 from lemmata.core.certificate import Fit
 from lemmata.core.certification.checking import cost_of_sweeps
-from lemmata.core.engine import one_blas_thread
 from lemmata.core.loop import MaxSteps, Seconds, Settled, Solution, Stop, Stopped, run, warn_user
 from lemmata.core.parameters import COUNT, KW_ONLY, NONNEGATIVE, POSITIVE, choice, parameter
 from lemmata.core.runs.repeat import Path
@@ -349,7 +348,6 @@ class SoftImpute(CompletionModel):
     checkpoint: Any = common.checkpoint()
     time_limit: Any = common.time_limit()
 
-    single_blas_thread = True
     claims = SOFT_IMPUTE_CLAIMS
     stored: ClassVar = {**CompletionModel.stored, "singular_values_ reg_": "audited"}
     patience = 2  # a direction that has just entered gains little in its first step
@@ -404,7 +402,7 @@ class SoftImpute(CompletionModel):
         models = [clone(self).set_params(reg=float(reg)) for reg in regs]
         if not models:
             raise ValueError("path goes over at least one reg; got none.")
-        with self._all_or_nothing(), one_blas_thread():
+        with self._all_or_nothing():
             for model in models:
                 data = model._checked_data(X)
             first, problem = models[0]._algorithm(data), models[0]._problem(data)

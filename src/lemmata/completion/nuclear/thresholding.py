@@ -276,7 +276,6 @@ class SingularValueThresholding(CompletionModel):
     checkpoint: Any = common.checkpoint()
     time_limit: Any = common.time_limit()
 
-    single_blas_thread = True
     claims = THRESHOLDING_CLAIMS
     stored: ClassVar = {
         **CompletionModel.stored,

@@ -29,7 +29,6 @@ from lemmata.audit.predict.linear.least_squares import LEAST_SQUARES_CLAIMS
 from lemmata.core import common
 from lemmata.core.blocks import Blocks
 from lemmata.core.certification.checking import cost_of_least_squares
-from lemmata.core.engine import one_blas_thread
 from lemmata.core.loop import MaxSteps, Never, Solution, Stopped, run, warn_user
 from lemmata.core.parameters import KW_ONLY, fitted, parameter
 from lemmata.core.store import storable
@@ -265,7 +264,7 @@ class LinearRegression(Regressor):
 
     claims = LEAST_SQUARES_CLAIMS
     work = staticmethod(cost_of_least_squares)
-    accepts_sparse = multi_output = single_blas_thread = True
+    accepts_sparse = multi_output = True
     stored: ClassVar[dict[str, str | type]] = {
         "coef_": "d | m d",
         "intercept_": " | m",
@@ -336,7 +335,7 @@ class LinearRegression(Regressor):
 
     def partial_fit(self, X, y, sample_weight=None):
         """Add a batch of rows. The result is that of one fit to all rows, in any order of the batches."""
-        with self._all_or_nothing(), one_blas_thread():
+        with self._all_or_nothing():
             self._validate_params()
             first = not hasattr(self, "coef_")
             data = self._validate_pair(X, y, sample_weight, reset=first)

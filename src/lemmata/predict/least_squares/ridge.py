@@ -89,7 +89,7 @@ class Ridge(Regressor):
 
     claims = RIDGE_CLAIMS
     work = staticmethod(cost_of_least_squares)
-    accepts_sparse = multi_output = single_blas_thread = True
+    accepts_sparse = multi_output = True
     verbose, checkpoint, time_limit = 0, None, None
     stored: ClassVar[dict[str, str | type]] = STORED
     coef_: Array = fitted()

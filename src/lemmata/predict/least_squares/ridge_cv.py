@@ -33,7 +33,7 @@ from lemmata.audit.predict.linear.least_squares import RIDGE_CV_CLAIMS
 from lemmata.core import common
 from lemmata.core.blocks import Blocks
 from lemmata.core.certification.checking import cost_of_ridge_cv
-from lemmata.core.engine import config, map_reduce, one_blas_thread
+from lemmata.core.engine import config, map_reduce
 from lemmata.core.loop import MaxSteps, Solution
 from lemmata.core.parameters import KW_ONLY, POSITIVE, choice, fitted, parameter
 from lemmata.core.store import storable
@@ -269,7 +269,7 @@ class RidgeCV(Regressor):
 
     claims = RIDGE_CV_CLAIMS
     work = staticmethod(cost_of_ridge_cv)
-    accepts_sparse = multi_output = single_blas_thread = True
+    accepts_sparse = multi_output = True
     min_samples = 2  # one to leave out, one to fit to
     random_state, verbose, checkpoint, time_limit = None, 0, None, None
     tol = 0.0  # leave-one-out is one step: no warning about max_iter
@@ -289,9 +289,8 @@ class RidgeCV(Regressor):
         self._forget("scores_", "cv_results_")
         if self.cv is None:
             return super()._fit_blocks(data)
-        with one_blas_thread():
-            best = self._choose_by_folds(data)
-            return self._fit_by(best._algorithm(data), data, best._problem(data))
+        best = self._choose_by_folds(data)
+        return self._fit_by(best._algorithm(data), data, best._problem(data))
 
     def _algorithm(self, data: Blocks) -> LeaveOneOutAlgorithm:
         scorer = None

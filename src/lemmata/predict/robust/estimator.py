@@ -82,7 +82,7 @@ class RobustRegression(Regressor):
 
     claims = ROBUST_CLAIMS
     work = staticmethod(cost_of_robust_regression)
-    accepts_sparse = single_blas_thread = True
+    accepts_sparse = True
     stored: ClassVar[dict[str, str | type]] = {
         "coef_": "d",
         "intercept_": "",

@@ -189,17 +189,14 @@ class SupportVectors(Supervised):
 
     # --- predicting ---
 
-    def _values(self, X: Any, coefficients: Array) -> Array:
-        """Σ_s κ(x, x_s) c_s for the columns c of (n_SV, p) coefficients."""
-
-        def of_block(rows: Any) -> Array:
-            out = np.empty((rows.shape[0], coefficients.shape[1]))
-            for start in range(0, len(out), ROWS):
-                some = slice(start, start + ROWS)
-                out[some] = self._kernel_with_support(rows[some]) @ coefficients
-            return out
-
-        return self._apply(X, of_block)
+    def _values(self, rows: Any) -> Array:
+        """b + Σ_s κ(x, x_s) c_s for the columns c of (n_SV, p) coefficients."""
+        coefficients = self._coefficients()
+        out = np.empty((rows.shape[0], coefficients.shape[1]))
+        for start in range(0, len(out), ROWS):
+            some = slice(start, start + ROWS)
+            out[some] = self._kernel_with_support(rows[some]) @ coefficients
+        return out + self.intercept_
 
     def _kernel_with_support(self, rows: Any) -> Array:
         if self._is_given:

@@ -23,7 +23,6 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted
 
 from lemmata.audit.predict.kernels.svm import SVC_CLAIMS, SVR_CLAIMS
 from lemmata.core import common
@@ -148,13 +147,12 @@ class SVC(Classifier, SupportVectors):
     def _coefficients(self) -> Array:
         return pair_coefficients(self.dual_coef_, self.n_support_)
 
-    def _decisions(self, X: Any) -> Array:
-        check_is_fitted(self)
-        return self._values(X, self._coefficients()) + self.intercept_
-
     def decision_function(self, X):
         """f(x): of two classes one number a row; of more, votes by class ("ovr") or every machine ("ovo")."""
-        f = self._decisions(X)
+        return self._apply(X, self._decisions)
+
+    def _decisions(self, rows: Any) -> Array:
+        f = self._values(rows)
         if len(self.classes_) == 2:
             return f.ravel()
         return scores(f, len(self.classes_)) if self.decision_function_shape == "ovr" else f
@@ -163,7 +161,10 @@ class SVC(Classifier, SupportVectors):
         """The class with most votes; of two classes, that on whose side of f(x) = 0 a row lies."""
         if self.break_ties and self.decision_function_shape == "ovo":
             raise ValueError("break_ties must be False when decision_function_shape is 'ovo'")
-        f, k = self._decisions(X), len(self.classes_)
+        return self._apply(X, self._labels)
+
+    def _labels(self, rows: Any) -> Array:
+        f, k = self._values(rows), len(self.classes_)
         if k == 2:
             return self.classes_[(f[:, 0] > 0).astype(int)]
         return self.classes_[(scores if self.break_ties else votes)(f, k).argmax(axis=1)]
@@ -218,5 +219,4 @@ class SVR(Regressor, SupportVectors):
 
     def predict(self, X):
         """f(x) of every row."""
-        check_is_fitted(self)
-        return (self._values(X, self.dual_coef_.T) + self.intercept_).ravel()
+        return self._apply(X, lambda rows: self._values(rows).ravel())
