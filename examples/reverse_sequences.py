@@ -11,11 +11,11 @@ import torch
 from lemmata.nets import EncoderDecoder, Training, attention_maps, objective, train
 from lemmata.nets.attention.transformer import END, PAD, START
 
-LONGEST, LETTERS = 7, 8
+LONGEST, LETTERS = 5, 8
 
 
 def words(n, seed):
-    """Words of one to seven letters, and the same ones backwards; END behind each, then PAD."""
+    """Words of one to five letters, and the same ones backwards; END behind each, then PAD."""
     rng, place = np.random.default_rng(seed), np.arange(LONGEST + 1)
     letters = rng.integers(END + 1, END + 1 + LETTERS, (n, LONGEST + 1))
     size = rng.integers(1, LONGEST + 1, (n, 1))
@@ -51,7 +51,7 @@ training = Training(
     batch_size=64,
     clip=1.0,
 )
-solution = train(training, words(64 * 350, seed=0), epochs=1, rng=0)
+solution = train(training, words(64 * 200, seed=0), epochs=1, rng=0)
 net = solution.attributes["module_"]
 print(f"{sum(p.numel() for p in net.parameters()):,} weights, {solution.trace.elapsed:.1f} s")
 

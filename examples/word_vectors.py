@@ -10,10 +10,10 @@ from lemmata import data
 from lemmata.embedding import SkipGram, WordVectors
 
 docstrings = data.docstrings().texts
-first, more = docstrings[::4], docstrings[1::16]
+first, more = docstrings[::12], docstrings[1::48]
 
 model = SkipGram(
-    vector_size=24, window=4, min_count=20, max_vocab_size=800, epochs=3, alpha=0.05,
+    vector_size=24, window=4, min_count=10, max_vocab_size=800, epochs=4, alpha=0.05,
     negatives_per="window", deterministic=True, random_state=0,
 ).fit(first)  # fmt: skip
 print(model.vectors_)

@@ -15,6 +15,8 @@ from __future__ import annotations
 import argparse
 import ast
 import io
+import subprocess
+import sys
 import tokenize
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -27,7 +29,7 @@ from types import ModuleType
 
 from lemmata import audit
 from lemmata.core.certificate import PROVED, Statement
-from tools import journeys, names
+from tools import names
 
 AUDIT = Path(audit.__path__[0])
 PACKAGES = ("core", "audit", "linalg", "optim", "reduction", "completion", "clustering", "mixtures", "text", "topics",
@@ -371,7 +373,7 @@ def main() -> None:
     print("\nnames, folders, files")
     names.print_figures()
     print("\nfiles that a journey enters", flush=True)
-    journeys.print_figures()
+    subprocess.run([sys.executable, "-m", "tools.journeys"], check=True)
 
 
 if __name__ == "__main__":

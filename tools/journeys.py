@@ -1,6 +1,6 @@
 """Files of ours that a user's journey enters: those in which a function runs. Importing a module is not entering it.
 
-    python -m tools.journeys            how many, for each journey, each in a fresh process
+    python -m tools.journeys            how many, for each journey, each in a process of its own
     python -m tools.journeys kmeans     and which
 
 The data are made up and small, so the plain twins of kernels run; a journey on large data enters the kernels instead.
@@ -9,7 +9,7 @@ The data are made up and small, so the plain twins of kernels run; a journey on 
 from __future__ import annotations
 
 import inspect
-import subprocess
+import os
 import sys
 import tempfile
 import threading
@@ -18,6 +18,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import scipy.sparse  # noqa: F401  loaded once for all journeys
+import sklearn.base  # noqa: F401
 
 SOURCE = Path(__file__).parent.parent / "src" / "lemmata"
 
@@ -140,19 +142,23 @@ def _imports(frame: Any) -> bool:
 
 def main() -> None:
     asked = sys.argv[1:]
-    if asked:
-        found = files_entered(JOURNEYS[asked[0]]())
-        print(*found, f"{asked[0]}: {len(found)} files", sep="\n")
-    else:
-        print_figures()
+    for name in asked or JOURNEYS:
+        apart(lambda name=name: show(name, whole=bool(asked)))
 
 
-def print_figures() -> None:
-    for name in JOURNEYS:
-        done = subprocess.run(
-            [sys.executable, "-m", "tools.journeys", name], capture_output=True, text=True
-        )
-        print(done.stdout.splitlines()[-1] if done.returncode == 0 else f"{name}: {done.stderr}")
+def show(name: str, *, whole: bool) -> None:
+    found = files_entered(JOURNEYS[name]())
+    print(*(found if whole else ()), f"{name}: {len(found)} files", sep="\n")
+
+
+def apart(work: Callable[[], Any]) -> None:
+    """Do it in a fork that has not loaded lemmata yet: what one journey keeps in caches is no help to the next."""
+    child = os.fork()
+    if not child:
+        work()
+        sys.stdout.flush()
+        os._exit(0)
+    os.waitpid(child, 0)
 
 
 if __name__ == "__main__":

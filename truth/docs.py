@@ -103,19 +103,22 @@ def owners(claims: tuple[Statement, ...]) -> list[str]:
 
     A model may leave a certificate to a module that it imports: what that one knows counts as well.
     """
-    found = []
-    for name in registry.MODELS:
-        own = [getmodule(cls) for cls in registry.model_class(name).__mro__]
-        imported = [one for module in own for one in _values(module) if ismodule(one)]
-        ours = [one for one in imported if one.__name__.startswith("lemmata.")]
-        if any(_knows(module, claims) for module in (*own, *ours)):
-            found.append(name)
-    found += [what for where, what in FUNCTIONS.items() if _knows(_import(where), claims)]
+    found = [name for name in registry.MODELS if id(claims) in _known_to(name)]
+    found += [what for where, what in FUNCTIONS.items() if id(claims) in _known_in(_import(where))]
     return found
 
 
-def _knows(module, claims) -> bool:
-    return any(value is claims for value in _values(module))
+@cache
+def _known_to(name: str) -> set[int]:
+    """Everything that is known by name in the modules of a model, by its identity."""
+    own = {getmodule(cls) for cls in registry.model_class(name).__mro__}
+    imported = {one for module in own for one in _values(module) if ismodule(one)}
+    ours = {one for one in imported if one.__name__.startswith("lemmata.")}
+    return set().union(*(_known_in(module) for module in own | ours))
+
+
+def _known_in(module) -> set[int]:
+    return {id(value) for value in _values(module)}
 
 
 def _values(module) -> list:

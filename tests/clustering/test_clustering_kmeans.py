@@ -278,20 +278,6 @@ def test_the_result_does_not_depend_on_threads(dtype, algorithm, monkeypatch):
     assert same_model(fits[0], fits[2])
 
 
-def test_dask_workers_give_the_same_bits():
-    from distributed import Client, LocalCluster
-
-    X, _, _ = blobs(800)
-    data = da.from_array(X, chunks=(170, 5))
-    alone = KMeans(6, random_state=0, init=X[:6]).fit(data)
-    with (
-        LocalCluster(n_workers=1, threads_per_worker=2, dashboard_address=None) as cluster,
-        Client(cluster),
-    ):
-        spread = KMeans(6, random_state=0, init=X[:6]).fit(data)
-    assert same_model(alone, spread)
-
-
 @pytest.mark.parametrize("offset", [0.0, 1e6])
 def test_distances_are_those_of_plain_numpy(offset):
     X = noise(200, 6) + offset

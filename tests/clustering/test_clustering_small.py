@@ -1,8 +1,6 @@
 """Small data: NumPy does what kernels do, numba is not imported, and bits depend neither on BLAS threads nor on a fork."""
 
 import os
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -70,31 +68,6 @@ def test_coresets_are_the_same_by_numpy_and_by_kernels(weighted):
     one, other = both(lambda: LightweightCoreset(300, random_state=0).fit(X, sample_weight=w))
     assert_array_equal(one.points_, other.points_)
     assert_allclose(one.weights_, other.weights_, rtol=1e-12)
-
-
-FRESH = """
-import sys
-import numpy as np
-from lemmata import KMeans
-from lemmata.clustering import MiniBatchKMeans, LightweightCoreset, greedy_d2_sampling
-import scipy.sparse as sp
-X = np.random.default_rng(0).normal(size=(1797, 64))
-for model in (KMeans(10, random_state=0), MiniBatchKMeans(10, random_state=0), KMeans(10, init="k-means||", random_state=0)):
-    for data in (X, sp.csr_array(X)):
-        model.fit(data)
-        model.predict(data), model.transform(data), model.score(data), model.partial_fit(data[:100])
-LightweightCoreset(100, random_state=0).fit(X).cost(X[:5])
-greedy_d2_sampling(X, 10, 0)
-print([name for name in ("numba", "llvmlite") if name in sys.modules])
-"""
-
-
-def test_small_data_never_waits_for_a_compiler():
-    told = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", FRESH], capture_output=True, text=True, check=True
-    )
-    assert told.stdout.strip() == "[]"
-    assert "compiling" not in told.stderr
 
 
 # --- bits -------------------------------------------------------------------------------------------------------------

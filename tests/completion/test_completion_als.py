@@ -1,7 +1,5 @@
 """Alternating least squares against its theory (CIL 2.4), against slow twins, and on input of every kind."""
 
-import subprocess
-import sys
 import warnings
 from dataclasses import replace
 
@@ -859,22 +857,6 @@ def test_kernels_and_their_numpy_twins_fit_alike(parameters, dtype):
     assert fits[0].n_iter_ == fits[1].n_iter_
     assert_allclose(fits[1].loss_, fits[0].loss_, rtol=tolerance)
     assert_allclose(fits[1].complete(keep_known=False), fits[0].complete(keep_known=False), atol=10 * tolerance)  # fmt: skip
-
-
-def test_small_data_needs_no_compiler_for_fit_predict_fold_in_and_certify():
-    program = """
-import sys, numpy as np
-from lemmata.completion import ALS, MeanRatings
-rng = np.random.default_rng(0)
-X = np.where(rng.random((60, 40)) < 0.5, rng.normal(size=(60, 40)), np.nan)
-for model in (ALS(3), ALS(3, 1.0, nonnegative=True, max_iter=5), ALS(3, "auto", max_iter=5), MeanRatings()):
-    model.fit(X).predict([0], [1]), model.fold_in(X[:2]), model.transform(X[:3]), model.certify(X)
-print("numba" in sys.modules)
-"""
-    done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", program], capture_output=True, text=True, timeout=300
-    )
-    assert done.stdout == "False\n", done.stderr
 
 
 def test_the_number_of_blas_threads_changes_no_bit():

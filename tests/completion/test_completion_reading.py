@@ -175,15 +175,6 @@ def test_a_name_of_ten_megabytes_is_refused_with_its_line(tmp_path):
     assert Observed.from_file(note).n_observed == 1
 
 
-def test_a_small_file_is_read_without_numba_and_arrow(tmp_path):
-    path = written(tmp_path / "a.csv", lines())
-    code = (
-        "import sys; from lemmata.completion import Observed; "
-        f"Observed.from_file({str(path)!r}); assert not {{'numba', 'pyarrow.csv'}} & set(sys.modules)"
-    )
-    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
-
-
 # --- agreement with a slow twin ---------------------------------------------------------------------------------------
 
 

@@ -1,8 +1,5 @@
 """Recommending: the n best per user against plain sorting, similar items, explanations that add up to the prediction."""
 
-import subprocess
-import sys
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -123,18 +120,6 @@ def test_the_twin_of_the_kernel_gives_the_same_bits(dtype):
             found.append(best(P, Q, 20, seen.by_row, np.arange(70)))
     assert_array_equal(found[0][0], found[1][0])
     assert_array_equal(found[0][1], found[1][1])
-
-
-def test_a_first_recommendation_on_small_data_waits_for_no_compiler():
-    code = (
-        "import numpy as np, sys, lemmata\n"
-        "from lemmata.completion import MeanRatings\n"
-        "X = np.where(np.random.default_rng(0).random((60, 40)) < 0.3, 4.0, np.nan)\n"
-        "MeanRatings().fit(X).recommend(n=5)\n"
-        "print('numba' in sys.modules)\n"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert done.stdout == "False\n", done.stderr
 
 
 def test_equal_copies_of_an_item_come_in_order_of_position():

@@ -44,8 +44,7 @@ def killed(folder, problem, seed, moment):
     return json.loads(done.stdout)
 
 
-@pytest.mark.parametrize("seed", [3, 4])
-@pytest.mark.parametrize("problem", ["plain", "restarts", "path"])
+@pytest.mark.parametrize(("problem", "seed"), [("plain", 3), ("restarts", 4), ("path", 5)])
 def test_runs_killed_at_random_moments_and_resumed_equal_a_run_never_killed(
     tmp_path, problem, seed
 ):

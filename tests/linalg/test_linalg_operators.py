@@ -1,8 +1,5 @@
 """Operators: products with centred data equal those of the matrix that is never formed."""
 
-import subprocess
-import sys
-
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -344,18 +341,3 @@ def test_the_choice_is_by_all_the_work_and_made_once():
     small, large = SparseRows(X), SparseRows(X, columns=1e6)
     assert small._kernels.__name__.endswith("_twins")
     assert large._kernels.__name__.endswith("_kernels")
-
-
-def test_a_small_sparse_fit_imports_no_numba():
-    code = (
-        "import sys, numpy as np, scipy.sparse as sp, lemmata\n"
-        "X = sp.random_array((500, 2000), density=0.01, rng=np.random.default_rng(0), format='csr')\n"
-        "for model in (lemmata.PCA(3), lemmata.TruncatedSVD(3), lemmata.TruncatedSVD(3, algorithm='arpack')):\n"
-        "    model.fit(X).transform(X)\n"
-        "lemmata.PCA(3).fit(np.eye(9)), lemmata.KernelPCA(2).fit(np.eye(9)), lemmata.LinearAutoencoder(2).fit(np.eye(9))\n"
-        "print('numba' in sys.modules)"
-    )
-    told = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", code], capture_output=True, text=True
-    )
-    assert told.stdout.strip() == "False", told.stderr

@@ -1,8 +1,5 @@
 """Small data: NumPy twins against kernels, no compiler in a fresh process, the same bits for any BLAS, defaults that arrive."""
 
-import subprocess
-import sys
-
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
@@ -108,26 +105,6 @@ def test_whole_fits_agree_with_and_without_a_compiler(kind, holes):
     assert_allclose(one.means_, other.means_, rtol=1e-7, atol=1e-7)
     assert_allclose(one.covariances_, other.covariances_, rtol=1e-6, atol=1e-7)
     assert_allclose(fits["never blocks"].means_, fits["always blocks"].means_, rtol=1e-6, atol=1e-6)
-
-
-def test_small_data_wakes_no_compiler():
-    code = """
-import sys, numpy as np, lemmata
-from sklearn.datasets import load_digits
-X = load_digits().data[:300]
-model = lemmata.GaussianMixture(5, covariance_type="diag", random_state=0).fit(X)
-model.predict(X), model.score(X), model.sample(3)
-X[::3, 40] = np.nan
-holes = lemmata.GaussianMixture(2, random_state=0, init_params="k-means++", max_iter=2, tol=1).fit(X[:, 36:44])
-holes.impute(X[:, 36:44]), holes.predict_proba(X[:, 36:44])
-lemmata.Mixture(5, family="bernoulli", random_state=0).fit(np.nan_to_num(X) > 7).predict(np.nan_to_num(X) > 7)
-assert "numba" not in sys.modules, "numba"
-assert "dask" not in sys.modules
-"""
-    done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", code], capture_output=True, text=True, timeout=120
-    )
-    assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.parametrize("kind", ["full", "diag"])

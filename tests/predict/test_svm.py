@@ -1,7 +1,5 @@
 """SVC: the conditions of its optimum, by formulas of their own, and agreement with scikit-learn's."""
 
-import subprocess
-import sys
 import warnings
 
 import numpy as np
@@ -431,15 +429,6 @@ def test_a_stopped_fit_goes_on_where_it_was(cached, tmp_path):
     assert resumed.n_iter_ == straight.n_iter_
     with pytest.raises(ValueError, match="belongs to another data"):
         SVC(C=10, checkpoint=path).fit(X + 1, y)
-
-
-def test_small_data_needs_no_compiler():
-    code = (
-        "import sys; from sklearn.datasets import load_breast_cancer;"
-        "from lemmata.predict.svm.estimators import SVC;"
-        "SVC().fit(*load_breast_cancer(return_X_y=True)); sys.exit('numba' in sys.modules)"
-    )
-    assert subprocess.run([sys.executable, "-c", code], timeout=120).returncode == 0
 
 
 # --- bad input --------------------------------------------------------------------------------------------------------

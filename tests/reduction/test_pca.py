@@ -242,20 +242,6 @@ def test_a_large_offset_does_not_eat_the_digits():
     assert same_span(model.components_, basis.T) < 0.01
 
 
-def test_dask_workers_give_the_same_bits():
-    from distributed import Client, LocalCluster
-
-    X, _ = planted(n=2000)
-    data = da.from_array(X, chunks=(300, 30))
-    alone = PCA(4).fit(data)
-    with (
-        LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster,
-        Client(cluster),
-    ):
-        spread = PCA(4).fit(data)
-    assert (alone.components_ == spread.components_).all()
-
-
 # --- batches and weights ----------------------------------------------------------------------------------------------
 
 
