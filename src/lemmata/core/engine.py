@@ -174,6 +174,16 @@ def one_blas_thread():
                 _let_this_thread_set_limits()
 
 
+# Ways to use a fitted model: BLAS has one thread in them, as in a fit.
+USES = (
+    *("predict", "predict_proba", "predict_log_proba", "predict_interval", "decision_function"),
+    *("transform", "inverse_transform", "reconstruct", "impute", "complete", "fold_in"),
+    *("score", "score_samples", "cost", "influence", "bic", "aic", "precision"),
+    *("recommend", "similar_items", "similar_users", "kneighbors", "radius_neighbors"),
+    *("translate", "nearest"),
+)
+
+
 def alone(function: Callable) -> Callable:
     """The function with BLAS on one thread wherever it is called, on a worker of a cluster too."""
 

@@ -30,18 +30,10 @@ from lemmata.core.certificate import Certificate, Fit, Statement
 from lemmata.core.certification import checking
 from lemmata.core.certification.showing import shorten
 from lemmata.core.common import CONSTRAINTS
-from lemmata.core.engine import alone, as_sent, checks_in_fit, one_blas_thread, sent_along
+from lemmata.core.engine import USES, alone, as_sent, checks_in_fit, one_blas_thread, sent_along
 from lemmata.core.files.layout import check_stored
 from lemmata.core.loop import (
-    MaxSteps,
-    Seconds,
-    Settled,
-    Solution,
-    Stop,
-    Stopped,
-    best_run,
-    run,
-    warn_user,
+    MaxSteps, Seconds, Settled, Solution, Stop, Stopped, best_run, run, warn_user,
 )  # fmt: skip
 from lemmata.core.parameters import Parameter, are_accepted, declare, fitted, refuse_truth_values
 from lemmata.core.runs.checkpoint import Checkpoint
@@ -56,15 +48,6 @@ SHARE_OF_FIT = 0.002
 
 # When the outermost fit of each model under way here began, by the model's id.
 _began: ContextVar[Mapping[int, float]] = ContextVar("began", default=MappingProxyType({}))
-
-# Ways to use a fitted model: BLAS has one thread in them, as in a fit.
-USES = (
-    *("predict", "predict_proba", "predict_log_proba", "predict_interval", "decision_function"),
-    *("transform", "inverse_transform", "reconstruct", "impute", "complete", "fold_in"),
-    *("score", "score_samples", "cost", "influence", "bic", "aic", "precision"),
-    *("recommend", "similar_items", "similar_users", "kneighbors", "radius_neighbors"),
-    *("translate", "nearest"),
-)
 
 DOCS = "https://github.com/lemmata/lemmata/blob/main/docs"
 
