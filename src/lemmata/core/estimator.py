@@ -33,7 +33,15 @@ from lemmata.core.common import CONSTRAINTS
 from lemmata.core.engine import USES, alone, as_sent, checks_in_fit, one_blas_thread, sent_along
 from lemmata.core.files.layout import check_stored
 from lemmata.core.loop import (
-    MaxSteps, Seconds, Settled, Solution, Stop, Stopped, best_run, run, warn_user,
+    MaxSteps,
+    Seconds,
+    Settled,
+    Solution,
+    Stop,
+    Stopped,
+    best_run,
+    run,
+    warn_user,
 )  # fmt: skip
 from lemmata.core.parameters import Parameter, are_accepted, declare, fitted, refuse_truth_values
 from lemmata.core.runs.checkpoint import Checkpoint
@@ -48,8 +56,6 @@ SHARE_OF_FIT = 0.002
 
 # When the outermost fit of each model under way here began, by the model's id.
 _began: ContextVar[Mapping[int, float]] = ContextVar("began", default=MappingProxyType({}))
-
-DOCS = "https://github.com/lemmata/lemmata/blob/main/docs"
 
 
 @dataclass_transform(eq_default=False, field_specifiers=(fitted,))
@@ -392,7 +398,7 @@ class Model(BaseEstimator):
 
     # where the box links to: the page of the model's package
     _doc_link_module = "lemmata"
-    _doc_link_template = f"{DOCS}/{{page}}.md"
+    _doc_link_template = "https://github.com/lemmata/lemmata/blob/main/docs/{page}.md"
 
     def _doc_link_url_param_generator(self) -> dict[str, str]:
         return {"page": type(self).__module__.split(".")[1]}
