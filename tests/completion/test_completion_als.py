@@ -857,15 +857,3 @@ def test_kernels_and_their_numpy_twins_fit_alike(parameters, dtype):
     assert fits[0].n_iter_ == fits[1].n_iter_
     assert_allclose(fits[1].loss_, fits[0].loss_, rtol=tolerance)
     assert_allclose(fits[1].complete(keep_known=False), fits[0].complete(keep_known=False), atol=10 * tolerance)  # fmt: skip
-
-
-def test_the_number_of_blas_threads_changes_no_bit():
-    from threadpoolctl import threadpool_limits
-
-    _, data = low_rank(0, n=120, m=90, noise=0.3, offsets=True)
-    fits = []
-    for threads in (1, 2):
-        with threadpool_limits(threads, user_api="blas"):
-            model = ALS(8, random_state=0, max_iter=10, tol=0).fit(data)
-            fits.append(model.U_.tobytes() + model.fold_in(data.dense()[:5]).factors.tobytes())
-    assert fits[0] == fits[1]

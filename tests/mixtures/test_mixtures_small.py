@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.datasets import load_iris, load_wine
-from threadpoolctl import threadpool_limits
 
 import lemmata
 from lemmata import GaussianMixture, Mixture
@@ -105,21 +104,6 @@ def test_whole_fits_agree_with_and_without_a_compiler(kind, holes):
     assert_allclose(one.means_, other.means_, rtol=1e-7, atol=1e-7)
     assert_allclose(one.covariances_, other.covariances_, rtol=1e-6, atol=1e-7)
     assert_allclose(fits["never blocks"].means_, fits["always blocks"].means_, rtol=1e-6, atol=1e-6)
-
-
-@pytest.mark.parametrize("kind", ["full", "diag"])
-def test_blas_threads_change_no_bit(kind):
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(1500, 40)) + 3 * rng.integers(0, 4, size=(1500, 1))
-    found = []
-    for threads in (1, 2):
-        with threadpool_limits(threads, user_api="blas"), lemmata.config(certificate=False):
-            model = GaussianMixture(4, covariance_type=kind, random_state=0, max_iter=6).fit(X)
-            found.append(
-                (model.means_, model.covariances_, model.score_samples(X), model.predict_proba(X))
-            )
-    for one, other in zip(*found, strict=True):
-        assert_array_equal(one, other)
 
 
 # --- defaults that arrive ---------------------------------------------------------------------------------------------
