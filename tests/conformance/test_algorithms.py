@@ -62,9 +62,8 @@ def floats(value, name="state"):
         yield name, value
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("seed", range(2))
-def test_the_loss_in_a_state_is_the_loss_recomputed(problem, dtype, seed):
+@pytest.mark.parametrize(("seed", "dtype"), enumerate(DTYPES))
+def test_the_loss_in_a_state_is_the_loss_recomputed(problem, seed, dtype):
     data = problem.easy(dtype)
     seen = [
         (a.objective(state), problem.recompute(state, data))
@@ -88,34 +87,16 @@ def test_a_step_leaves_its_input_alone(problem, dtype):
         assert bits(state) == before
 
 
-@pytest.mark.parametrize("stopped_after", [0, 1, 4])
-def test_stopped_and_resumed_is_never_stopped(problem, tmp_path, stopped_after):
-    path = tmp_path / "run.ckpt"
-    whole = run(problem.algorithm(), problem.easy(np.float64), stop=problem.stop, rng=5)
-    run(
-        problem.algorithm(),
-        problem.easy(np.float64),
-        stop=MaxSteps(stopped_after),
-        callbacks=[Checkpoint(path)],
-        rng=5,
-    )
-    resumed = run(
-        problem.algorithm(),
-        problem.easy(np.float64),
-        stop=problem.stop,
-        callbacks=[Checkpoint(path)],
-        rng=5,
-    )
-    assert same_run(resumed, whole)
+def test_stopped_and_resumed_is_never_stopped_and_a_seed_repeats_a_run(problem, tmp_path):
+    def go(stop=problem.stop, **more):
+        return run(problem.algorithm(), problem.easy(np.float64), stop=stop, rng=5, **more)
 
-
-@pytest.mark.parametrize("seed", range(2))
-def test_the_same_seed_gives_the_same_run(problem, seed):
-    one, other = (
-        run(problem.algorithm(), problem.easy(np.float64), stop=problem.stop, rng=seed)
-        for _ in range(2)
-    )
-    assert same_run(one, other)
+    whole = go()
+    assert same_run(go(), whole)
+    for stopped_after in (0, 1, 4):
+        file = Checkpoint(tmp_path / f"{stopped_after}.ckpt")
+        go(MaxSteps(stopped_after), callbacks=[file])
+        assert same_run(go(callbacks=[file]), whole), stopped_after
 
 
 def test_float32_in_gives_float32_states(problem):
