@@ -10,6 +10,7 @@ from sklearn.kernel_approximation import Nystroem, RBFSampler
 from sklearn.kernel_ridge import KernelRidge
 
 import lemmata
+from lemmata.predict.kernels import RBF
 from truth.harness import Case, problems
 
 
@@ -90,6 +91,11 @@ def ridges(seed):
         lemmata.certify(other, X, y, sample_weight=weights),
         {"statements_true": False},
     )
+    if ours:
+        swapped = tampered(model, kernel_=RBF(3.0))
+        no = {"statements_true": False, "solves_system": False}
+        found = lemmata.certify(swapped, X, y, sample_weight=weights)
+        yield Case("predicts by another kernel", found, no, easy=no)
     tiny = KernelRidge(kernel="rbf", gamma=0.01, alpha=1e-13).fit(X, y)
     yield Case(
         "no digits left",

@@ -12,10 +12,12 @@ import scipy.sparse as sp
 from sklearn.svm import SVC, SVR
 
 import lemmata
+from lemmata.predict.kernels import RBF, Polynomial
 from truth.harness import Case, problems
 
 WITHIN = 1.01  # "within 1 %"
 MOVED = "a vector moved"
+SWAPPED = "predicts by another kernel"
 
 
 def clouds(n: int, classes: int, seed: int, apart: float = 2.0) -> tuple[np.ndarray, np.ndarray]:
@@ -130,6 +132,10 @@ def broken_machines(model: Any, early: Any) -> Iterator[tuple[str, Any, dict[str
     moved = model.support_vectors_.copy()
     moved[0] += 0.5
     yield MOVED, tampered(model, support_vectors_=moved), {**sound, "statements_true": False}  # fmt: skip
+    if hasattr(model, "kernel_"):
+        for kernel in (RBF(40.0), Polynomial(3, model.gamma, model.coef0)):
+            other = tampered(model, kernel_=kernel)
+            yield SWAPPED, other, {**sound, "statements_true": False, "near_optimum": False}
 
 
 @problems(seeds=40, quick=2)
@@ -147,7 +153,7 @@ def classifiers(seed):
     s = s if factors is None else s * np.array([factors.get(one, 1.0) for one in y])
     for label, one, truths in broken_machines(model, early):
         easy = set(truths)
-        if truths["attributes_sound"] and label != MOVED:
+        if truths["attributes_sound"] and label not in (MOVED, SWAPPED):
             C = one.C * s
             least = hinge_objectives(
                 best if one.C == best.C else quiet(SVC(**{**settings, "C": one.C}, tol=1e-8), X, y, weights), X, y, C,
@@ -194,7 +200,7 @@ def regressors(seed):
         if label == "another intercept":  # a tube may leave it open where no β is inside its box
             truths = {"attributes_sound": True}
         easy = set(truths)
-        if truths["attributes_sound"] and label != MOVED:
+        if truths["attributes_sound"] and label not in (MOVED, SWAPPED):
             best = quiet(SVR(**{**settings, "C": one.C}, tol=1e-8), X, y, weights)
             value, least = (tube_objective(part, X, y, one.C * s) for part in (one, best))
             beta, box = one.dual_coef_[0], one.C * s[one.support_]

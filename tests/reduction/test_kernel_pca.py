@@ -342,6 +342,8 @@ def broken(model, X, how):
         model.X_fit_ = model.X_fit_[:-1].copy()
     elif how == "other gamma":
         model.gamma_ = model.gamma_ * 2
+        if hasattr(model, "kernel_"):  # by which ours predicts
+            model.kernel_ = RBF(model.gamma_)
     elif how == "not the leading":
         more = clone(model).set_params(n_components=3).fit(X)
         model.eigenvectors_, model.eigenvalues_ = more.eigenvectors_[:, 1:], more.eigenvalues_[1:]

@@ -21,7 +21,7 @@ import scipy.sparse as sp
 from lemmata.audit.kernel import claims
 from lemmata.audit.kernel.attributes import attributes_sound, discrepancy, statements_true
 from lemmata.audit.predict.kernels import kernel_matrices
-from lemmata.audit.predict.kernels.grams import difference, gamma_of
+from lemmata.audit.predict.kernels.grams import difference, gamma_of, kernel_used
 from lemmata.audit.predict.rows import whole
 from lemmata.audit.reduction.principal_axes import compare_axes, compare_error
 from lemmata.audit.reduction.sampling_error import GROUPS, LEVEL, Turn, judge_turn, stretches, turn
@@ -67,11 +67,12 @@ def _statements(fit: claims.Fit) -> Mapping[str, float]:
     eigenvectors_ : of unit length, αᵀD⁻¹α = 1
     offset_ (ours) : (Kp)ᵀα/√λ, what centring takes off a new row
     X_fit_ : the rows
-    gamma_ : the number asked for, 1/d, or 1/(d·Var X)
+    gamma_, kernel_ : the number asked for, 1/d, or 1/(d·Var X); the kernel of that name
     X_transformed_fit_, dual_coef_ : the coordinates of the rows, and the ridge regression of the rows on them
     """
     rows = whole(fit.data)
     found = {} if kernel_matrices.is_given(fit) else {"X_fit_": difference(fit.X_fit_, rows)}
+    found |= kernel_used(fit)
     if fit.get("gamma_") is not None:
         found["gamma_"] = discrepancy(fit.gamma_, _gamma(fit, rows), abs(float(fit.gamma_)), 1e-6)
     try:

@@ -114,7 +114,7 @@ def _compare_statements(fit: k.Fit) -> Mapping[str, float]:
     if is_given(fit):
         return {"component_indices_": discrepancy(len(np.unique(chosen)), len(chosen), 1.0, 0.5)}
     found = {"components_": grams.difference(fit.components_, rows[chosen])}
-    found |= grams.gamma_stated(fit, rows)
+    found |= grams.kernel_stated(fit, rows)
     try:
         K = grams.gram(fit, rows[chosen], rows[chosen])
     except k.CannotTell:

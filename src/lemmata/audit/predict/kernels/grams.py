@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -29,6 +30,7 @@ TILE = 2**20  # entries of K in memory at a time
 LOST = 1e-4  # of κ(x, x): entries of K that err by more are useless
 DIGITS = 1e-9  # to which the two sides of a gap may cross
 CORNER = 64  # rows of the blocks whose diagonals are read
+WITH_GAMMA = ("rbf", "poly", "polynomial", "laplacian", "sigmoid")
 
 
 # --- the kernel of a fit ----------------------------------------------------------------------------------------------
@@ -37,8 +39,8 @@ CORNER = 64  # rows of the blocks whose diagonals are read
 def gram(fit: Fit, rows: Any, columns: Any) -> Array:
     """κ between two sets of rows in float64, by the public parameters of the fit."""
     with np.errstate(over="ignore", invalid="ignore"):
-        if callable(fit.kernel) and fit.has("support_") and _is_foreign(fit.kernel):
-            # a support vector machine's function takes two matrices, that of others two rows
+        if callable(fit.kernel) and fit.has("support_") and not fit.has("kernel_"):
+            # the function of scikit-learn's machines takes two matrices, that of others two rows
             K = np.asarray(fit.kernel(rows, columns), dtype=np.float64)
         else:
             K = np.asarray(kernel_matrices.kernel_matrix(fit, rows, columns), dtype=np.float64)
@@ -148,13 +150,38 @@ def difference(kept: Any, rows: Any) -> float:
     return discrepancy(apart, 0.0, float(largest), float(eps))
 
 
-def gamma_stated(fit: Fit, rows: Any) -> dict[str, float]:
-    """Compare the γ that a fit states with that of its parameters."""
-    named = isinstance(fit.kernel, str) and fit.kernel in ("rbf", "poly", "sigmoid")
-    if not named or fit.get("gamma_") is None:
+def kernel_stated(fit: Fit, rows: Any) -> dict[str, float]:
+    """Compare γ with that of the parameters, or of the kernel that is an object; and kernel_, see `kernel_used`."""
+    found, gamma, used = kernel_used(fit), fit.get("gamma_"), fit.get("kernel_")
+    if gamma is None or is_given(fit):
+        return found
+    if isinstance(fit.kernel, str) and fit.kernel in WITH_GAMMA:
+        true = gamma_of(fit.get("gamma"), rows)
+    elif used is not None:
+        true = getattr(used, "gamma", None) or 0.0
+    else:
+        return found
+    return found | {"gamma_": discrepancy(gamma, true, abs(true) or 1.0, 1e-6)}
+
+
+def kernel_used(fit: Fit) -> dict[str, float]:
+    """Compare kernel_, by which a fit of ours predicts and which the claims read, with the kernel that was asked for."""
+    asked, used = fit.kernel, fit.get("kernel_")
+    if used is None or is_given(fit):
         return {}
-    true, size = gamma_of(fit.get("gamma"), rows), abs(float(fit.gamma_))
-    return {"gamma_": discrepancy(fit.gamma_, true, size, 1e-6)}
+    if isinstance(asked, str):
+        same = not _is_foreign(used) and name_of(used) == {"poly": "polynomial"}.get(asked, asked)
+        numbers = {name: fit.get(name) for name in ("degree", "coef0")} | {
+            "gamma": fit.get("gamma_")
+        }
+    elif name_of(used) in ("pairfunction", "matrixfunction"):
+        same, numbers = used.function is asked, {}
+    else:  # an object has its own numbers; γ may be a word there
+        same, numbers = type(used) is type(asked), vars(asked)
+    for name, value in numbers.items():
+        if same and isinstance(value, Real) and hasattr(used, name):
+            same = abs(getattr(used, name) - value) <= 1e-6 * abs(value)
+    return {"kernel_": 0.0 if same else np.inf}
 
 
 # --- whether it is a kernel --------------------------------------------------------------------------------------------

@@ -1,8 +1,8 @@
 """Kernel matrices by definition, and the facts about a fitted kernel PCA.
 
-A kernel is what a model's public parameters say: a name, whose formula is scikit-learn's (`sklearn.metrics.pairwise`); a
-function of two rows; or an object of ours, whose parts are read and written out here once more. A kernel that is none of these
-is its own only definition, so nothing can be checked against it.
+A kernel is what a model predicts by, and says so: a name, whose formula is scikit-learn's (`sklearn.metrics.pairwise`); a
+function of two rows; or an object of ours, `kernel_`, whose parts are read and written out here once more. A kernel that is
+none of these is its own only definition, so nothing can be checked against it.
 
 With weights w, p = w/Σw and D = diag(w), kernel PCA is about M = D^½ K̃ D^½, K̃ = (I − 1pᵀ) K (I − p1ᵀ): its eigenvectors are
 a = D^−½α. K is divided by its largest entry (a power of two near it), so that no square overflows.
@@ -36,16 +36,15 @@ MOST = 12_000  # rows up to which the kernel matrix is formed: 1.2 GB
 
 def kernel_matrix(fit: Fit, rows: Any, columns: Any) -> Array:
     """κ between two sets of rows, in float64."""
-    rows, columns = _float64(rows), _float64(columns)
-    if isinstance(fit.kernel, str):
+    rows, columns, kernel = _float64(rows), _float64(columns), kernel_of(fit)
+    if isinstance(kernel, str):
         return _by_name(fit, rows, columns)
-    kernel = fit.get("kernel_", fit.kernel)
     if type(kernel).__module__.startswith(OURS):
         return _by_parts(kernel, rows, columns)
-    if fit.has("kernel_") or not callable(fit.kernel):
+    if fit.has("kernel_") or not callable(kernel):
         raise CannotTell(f"{type(kernel).__name__} is its own only definition")
     return pairwise.pairwise_kernels(
-        rows, columns, metric=fit.kernel, **(fit.get("kernel_params") or {})
+        rows, columns, metric=kernel, **(fit.get("kernel_params") or {})
     )
 
 
@@ -119,8 +118,8 @@ def _float64(X: Any) -> Any:
 
 
 def kernel_of(fit: Fit) -> Any:
-    """Return a kernel's name, or the object that says what it is."""
-    return fit.kernel if isinstance(fit.kernel, str) else fit.get("kernel_", fit.kernel)
+    """Return the kernel by which a fit of ours predicts, or what the parameter of another's says: a name, an object."""
+    return fit.get("kernel_", fit.kernel)
 
 
 def entry_error(fit: Fit, rows: Any, dtype: Any, kernel: Any = None) -> float:

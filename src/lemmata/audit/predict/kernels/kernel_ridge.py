@@ -245,7 +245,7 @@ def _disagreements(fit: k.Fit) -> Iterator[str]:
 def _statements(fit: k.Fit) -> Mapping[str, float]:
     """X_fit_: the rows; γ: the one asked for; dual_coef_: one row of coefficients per row."""
     rows = whole(fit.data)
-    return {**grams.gamma_stated(fit, rows), "X_fit_": grams.difference(fit.X_fit_, rows)}
+    return {**grams.kernel_stated(fit, rows), "X_fit_": grams.difference(fit.X_fit_, rows)}
 
 
 KERNEL_RIDGE_CLAIMS = (

@@ -228,13 +228,13 @@ def _statements(fit: claims.Fit) -> Mapping[str, float]:
     support_vectors_ : the rows that support_ names
     n_support_ : how many of them are of each class, which come one class after the other
     intercept_ : the mean of what puts the rows inside their box on the margin (regression: between the least and the largest)
-    gamma_, class_weight_ : those of the parameters
+    gamma_, kernel_, class_weight_ : those of the parameters
     """
     rows, support = whole(fit.data), np.asarray(fit.support_).astype(int)
     n = rows.shape[0]
     if len(support) and support.max() >= n:
         return {"support_": math.inf}
-    found = {} if is_given(fit) else grams.gamma_stated(fit, rows)
+    found = grams.kernel_stated(fit, rows)
     if (vectors := _kept_vectors(fit)) is not None:
         found["support_vectors_"] = grams.difference(vectors, rows[support])
     found |= _intercept_stated(fit)
