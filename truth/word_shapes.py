@@ -197,6 +197,20 @@ def countries(seed: int, noise: float, pull: float, n: int = 80) -> tuple[list[s
     return words, np.concatenate([base, towns]), questions
 
 
+def gain_of_all(vectors: Array) -> float:
+    """The gain over all questions among n lands and their towns."""
+    n = len(vectors) // 2
+    u = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+    i, j = np.nonzero(~np.eye(n, dtype=bool))
+    gain = 0.0
+    for sign, queries in ((1, u[n + i] - u[i] + u[j]), (-1, u[j])):
+        cosines = queries @ u.T
+        for given in (i, n + i, j):
+            cosines[np.arange(len(i)), given] = -9
+        gain += sign * float((cosines.argmax(axis=1) == n + j).mean())
+    return gain
+
+
 @problems(seeds=30, quick=1)
 def questions_like_these(seed: int) -> Iterator[Case]:
     """Truth: the gain over all ordered pairs, which is what questions are drawn from."""
@@ -204,14 +218,26 @@ def questions_like_these(seed: int) -> Iterator[Case]:
     kinds = {"parallel": (0.1, 3.0), "near": (0.8, 0.0), "random": (9.0, 0.0), "mixed": (0.7, 0.8)}
     for label, (noise, pull) in kinds.items():
         words, vectors, questions = countries(seed, noise, pull, n)
-        u = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
-        i, j = (part.ravel() for part in np.meshgrid(range(n), range(n), indexing="ij"))
-        i, j = i[i != j], j[i != j]
-        gain = 0.0
-        for sign, queries in ((1, u[n + i] - u[i] + u[j]), (-1, u[j])):
-            cosines = queries @ u.T
-            for given in (i, n + i, j):
-                cosines[np.arange(len(i)), given] = -9
-            gain += sign * float((cosines.argmax(axis=1) == n + j).mean())
+        gain = gain_of_all(vectors)
         certificate = lemmata.certify((words, vectors), analogies=questions(400))
         yield Case(label, certificate, {name: gain > 0}, (name,) if abs(gain) > 0.3 else ())
+
+
+@problems(seeds=40, quick=1)
+def questions_of_few_pairs(seed: int) -> Iterator[Case]:
+    """16 pairs drawn from 120, and the 240 questions among them: some pairs are parallel, of others the words are near.
+
+    Truth: the gain over all questions among the 120.
+    """
+    name, n, rng = "analogies_solved", 120, np.random.default_rng(seed)
+    words = [f"{what}{i}" for what in ("land", "town") for i in range(n)]
+    for share in (0.0, 0.56, 0.57, 0.58, 0.59, 1.0):
+        base, offset = rng.normal(size=(n, 50)), rng.normal(size=50)
+        parallel = np.arange(n)[:, None] < share * n
+        towns = base + np.where(parallel, 6 * offset, 1.5 * rng.normal(size=(n, 50)))
+        vectors, drawn = np.concatenate([base, towns]), rng.choice(n, 16, replace=False)
+        pairs = [(a, c) for a in drawn for c in drawn if a != c]
+        asked = [(f"land{a}", f"town{a}", f"land{c}", f"town{c}") for a, c in pairs]
+        truths, label = {name: gain_of_all(vectors) > 0}, f"{100 * share:g} % parallel"
+        found = lemmata.certify((words, vectors), analogies=asked)
+        yield Case(label, found, truths, (name,) if share == 1 else ())
