@@ -169,7 +169,8 @@ def test_analogies_of_an_exact_plane_are_all_solved(questions, method):
     found = vectors.evaluate_analogies(questions, method=method)
     assert (found.accuracy, found.n_questions, found.n_unknown) == (1.0, 2, 1)
     assert found.sections["royal"].n_questions == 2
-    assert found.low == pytest.approx(1 - np.sqrt(np.log(40) / 4))
+    # both are about the same four words: one draw
+    assert found.low == pytest.approx(max(1 - np.sqrt(np.log(40) / 2), 0))
 
 
 def test_analogies_agree_with_gensim(vectors, theirs, tmp_path):

@@ -5,6 +5,9 @@ z = artanh ρ, whose standard error is √((1 + ρ²/2) / (n − 3)) (Bonett and
 so that two models a few points apart are not distinguished by it.
 
 Analogies: the share of questions "a is to b as c is to d" whose best answer is d, with Hoeffding's interval √(ln(2/δ) / 2n).
+Questions are pairs of pairs: 16 pairs make 240 questions, whose share is a mean over all ways to put the pairs together, each of
+n = 8 independent questions, which share no word (Hoeffding 1963, 5b): so n is a quarter of the words. Sections with shares w_s
+of the questions add up to 1/n = Σ w_s²/n_s.
 
 Pairs and questions with words that have no vector are left out, and counted: a score over fewer pairs is one of another test.
 """
@@ -179,9 +182,16 @@ def evaluate_analogies(
         raise ValueError(f"no question of {path} has vectors for its four words.")
     matrix, sizes = vectors.matrix[:limit], vectors.lengths[:limit]
     solve = _solve_by_sums if method == "additive" else _solve_by_products
-    right = {name: solve(matrix, sizes, np.array(rows)) for name, rows in asked.items() if rows}
-    parts = {name: _score(hits, unknown[name], confidence) for name, hits in right.items()}
-    total = _score(np.concatenate(list(right.values())), sum(unknown.values()), confidence)
+    places = {name: np.array(rows) for name, rows in asked.items() if rows}
+    right = {name: solve(matrix, sizes, rows) for name, rows in places.items()}
+    draws = {name: max(len(np.unique(rows)) // 4, 1) for name, rows in places.items()}
+    parts = {
+        name: _score(hits, draws[name], unknown[name], confidence) for name, hits in right.items()
+    }
+    hits = np.concatenate(list(right.values()))
+    n = 1 / sum((len(right[name]) / len(hits)) ** 2 / draws[name] for name in right)
+    n = min(n, max(len(np.unique(np.concatenate(list(places.values())))) // 4, 1))
+    total = _score(hits, n, sum(unknown.values()), confidence)
     return AnalogyScore(
         total.accuracy, total.low, total.high, total.n_questions, total.n_unknown, confidence, parts
     )
@@ -230,9 +240,9 @@ def questions_over(ids: Any, analogies: Any) -> Array:
     return np.array(rows, dtype=np.int64).reshape(-1, 4)
 
 
-def _score(hits: Array, unknown: int, confidence: float) -> AnalogyScore:
+def _score(hits: Array, draws: float, unknown: int, confidence: float) -> AnalogyScore:
     share = float(hits.mean())
-    wide = math.sqrt(math.log(2 / (1 - confidence)) / (2 * len(hits)))
+    wide = math.sqrt(math.log(2 / (1 - confidence)) / (2 * draws))
     return AnalogyScore(
         share, max(share - wide, 0.0), min(share + wide, 1.0), len(hits), unknown, confidence
     )
