@@ -5,7 +5,7 @@ z = artanh ρ, whose standard error is √((1 + ρ²/2) / (n − 3)) (Bonett and
 so that two models a few points apart are not distinguished by it.
 
 Analogies: the share of questions "a is to b as c is to d" whose best answer is d, with Hoeffding's interval √(ln(2/δ) / 2n).
-Questions are pairs of pairs: 16 pairs make 240 questions, whose share is a mean over all ways to put the pairs together, each of
+Questions are pairs of pairs: 16 pairs make 240 questions, whose share is a mean over all ways to join the pairs, each of
 n = 8 independent questions, which share no word (Hoeffding 1963, 5b): so n is a quarter of the words. Sections with shares w_s
 of the questions add up to 1/n = Σ w_s²/n_s.
 
