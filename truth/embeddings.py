@@ -60,6 +60,10 @@ def fits_and_altered_fits(seed: int) -> Iterator[Case]:
         {"attributes_sound": False},
         ("attributes_sound",),
     )
+    louder = deepcopy(model)
+    louder.loss_ = 1.1 * model.loss_
+    false = {"statements_true": False}
+    yield Case("a loss 10 % off", louder.certify(texts), false, tuple(false))
     narrow = deepcopy(model)
     narrow.context_embedding_ = model.context_embedding_[:, 1:]
     yield Case(
@@ -110,11 +114,21 @@ def factorised_information(seed: int) -> Iterator[Case]:
     louder.singular_values_ = 1.01 * model.singular_values_
     false = {"statements_true": False}
     yield Case("singular values 1 % off", louder.certify(text), false, tuple(false))
+    rng, Z = np.random.default_rng(seed), model.embedding_
+    altered = {
+        "embedding_": rng.normal(size=Z.shape).astype(np.float32) * Z.std(),
+        "context_embedding_": model.context_embedding_[::-1].copy(),
+        "counts_": model.counts_[::-1].copy(),
+    }
+    for name, value in altered.items():
+        other = deepcopy(model)
+        setattr(other, name, value)
+        yield Case(f"another {name}", other.certify(text), false, tuple(false))
     longer = deepcopy(model)
     longer.components_ = 1.05 * model.components_
     false = {"orthonormal_basis": False}
     yield Case("directions that are too long", longer.certify(text), false, tuple(false))
-    rng, other = np.random.default_rng(seed), deepcopy(model)
+    other = deepcopy(model)
     Q = np.linalg.qr(rng.normal(size=(model.components_.shape[1], 3)))[0].T
     other.components_ = Q.astype(np.float32)
     false = {"most_variance": kept(text, Q) <= 1.01, "orthonormal_basis": True}

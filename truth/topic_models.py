@@ -85,6 +85,11 @@ def fits_and_altered_fits(seed: int) -> Iterator[Case]:
         false = {"statements_true": False}
         more = altered(model, components_=1.001 * model.components_)
         yield Case("counts 0.1 % off", more.certify(N), false, tuple(false))
+        prior = altered(model, doc_topic_prior_=1.5 * model.doc_topic_prior_)
+        yield Case("another prior", prior.certify(N), false, tuple(false))
+        if method == "gibbs":
+            chain = altered(model, chain_log_likelihoods_=1.1 * model.chain_log_likelihoods_)
+            yield Case("another chain", chain.certify(N), false, tuple(false))
         turned = altered(model, components_=np.roll(model.components_, 1, axis=1))
         yield Case("words renamed", turned.certify(N), false, tuple(false))
         heavier = altered(model, doc_topic_=1.01 * model.doc_topic_)
@@ -92,8 +97,6 @@ def fits_and_altered_fits(seed: int) -> Iterator[Case]:
         yield Case("mixtures of sum 1.01", heavier.certify(N), unsound, tuple(unsound))
     louder = altered(model, lower_bound_=0.999 * model.lower_bound_)
     yield Case("bound 0.1 % off", louder.certify(N), false, tuple(false))
-    prior = altered(model, doc_topic_prior_=1.5 * model.doc_topic_prior_)
-    yield Case("another prior", prior.certify(N), false, tuple(false))
     fallen = altered(model, trace_=Trace())
     for loss in (3.0, 2.0, 2.001, 1.9):
         fallen.trace_.append(loss * N.sum(), 0.0)

@@ -151,7 +151,8 @@ def test_models_may_be_nested(columns):
     assert "right__attributes_sound" in names
     assert (
         found.skipped
-        == "scale (StandardScaler: not the last step), right__s (StandardScaler: not the last step)"
+        == "search (GridSearchCV: its scores are those of folds, which are not fitted again), scale (StandardScaler: not the "
+        "last step), right__s (StandardScaler: not the last step)"
     )
     assert found["left__statements_true"].verdict == "holds"
     assert found["right__statements_true"].verdict == "holds"
@@ -254,3 +255,49 @@ def test_a_terminal_is_told_which_claim_is_checked_and_left_clean(monkeypatch):
     lemmata.certify(PCA(2).fit(X), X, verbose=True)
     assert "checking PCA" in shown.getvalue()
     assert shown.getvalue().endswith("\x1b[1A\x1b[2K")  # the line is erased
+
+
+# --- what is skipped is refused by strict -----------------------------------------------------------------------------
+
+
+class Drifting(FunctionTransformer):
+    """Adds a number that grows with every call."""
+
+    calls = 0
+
+    def transform(self, X):
+        self.calls += 1
+        return np.asarray(X) + self.calls
+
+
+class Leaking(FunctionTransformer):
+    """Shows the order of the rows that it was fitted to, as a target would be shown."""
+
+    def fit(self, X, y=None):
+        self.target_ = np.arange(float(len(X)))
+        return super().fit(X)
+
+    def transform(self, X):
+        known = len(X) == len(self.target_)
+        return np.column_stack([X, self.target_ if known else np.zeros(len(X))])
+
+
+@pytest.mark.parametrize("step", [Drifting(), Leaking()])
+def test_a_step_that_drifts_or_leaks_is_named_and_refused_by_strict(step):
+    found = lemmata.certify(make_pipeline(step, lemmata.PCA(2)).fit(X), X)
+    assert "gives the same rows other numbers in other company" in found.skipped
+    with pytest.raises(lemmata.NotCertified, match="other company"):
+        found.require(strict=True)
+    honest = lemmata.certify(make_pipeline(StandardScaler(), lemmata.PCA(2)).fit(X), X)
+    assert "company" not in honest.skipped
+    with pytest.raises(lemmata.NotCertified, match=r"skipped: standardscaler"):
+        honest.require(strict=True)
+
+
+def test_scores_of_a_search_are_not_believed():
+    search = GridSearchCV(lemmata.PCA(), {"n_components": [1, 2]}, cv=3).fit(X)
+    search.best_score_ = 1e9
+    found = lemmata.certify(search, X)
+    assert found.skipped == "search (GridSearchCV: its scores are those of folds, which are not fitted again)"  # fmt: skip
+    with pytest.raises(lemmata.NotCertified, match="not fitted again"):
+        found.require(strict=True)

@@ -156,18 +156,20 @@ class Certificate:
     def require(self, *names: str, strict: bool = False) -> Certificate:
         """Raise NotCertified unless the named claims hold. Returns the certificate.
 
-        Without names: unless every claim was checked, and none fails or is broken. Undecided claims pass, but for
-        ``strict=True``.
+        Without names: unless every claim was checked, and none fails or is broken. Undecided claims pass, and so do parts
+        that were skipped, but for ``strict=True``.
         """
         wanted = [self[name] for name in names] if names else list(self)
         accepted = (HOLDS,) if names or strict else (HOLDS, UNDECIDED)
         missing = [item for item in wanted if item.verdict not in accepted]
-        if missing:
+        skipped = self.skipped if strict else ""
+        if missing or skipped:
             lines = [f"{item.name}: {item.verdict} ({item.numbers})" for item in missing]
             calls = [_call_in(item.note) for item in missing if item.verdict == NOT_CHECKED]
             if any(calls):
                 # the longest call has the largest budget
                 lines.append(f"To check the rest: model.{max(calls, key=len)}.require()")
+            lines += [f"skipped: {skipped}"] if skipped else []
             raise NotCertified(
                 f"{self.title}: {len(missing)} claim(s) do not hold.\n  " + "\n  ".join(lines)
             )

@@ -239,7 +239,8 @@ def draws_of(questions: Array, gains: Array) -> Array:
     """
     words, at = np.unique(np.sort(questions, axis=1), axis=0, return_inverse=True)
     means = np.bincount(at.ravel(), gains) / np.bincount(at.ravel())
-    used, kept = set(), []
+    used: set[int] = set()
+    kept = []
     for one in np.random.default_rng(0).permutation(len(words)).tolist():
         mine = set(words[one].tolist())
         if used.isdisjoint(mine):

@@ -140,7 +140,7 @@ SENTENCE_CLAIMS = (
             "n_empty_": "int >=0",
         }
     ),
-    statements_true(statement_errors, needs=(scatter,)),
+    statements_true(statement_errors, needs=(scatter,), unchecked="embedding_"),
     directions_removed,
     largest_removed,
     texts_known,
@@ -242,7 +242,9 @@ AVERAGED_CLAIMS = (
             "loss_": ">=0",
         }
     ),
-    statements_true(counts_errors, cost=claims.passes(1)),
+    statements_true(
+        counts_errors, cost=claims.passes(1), unchecked="embedding_ context_embedding_"
+    ),
     loss_fell,
     beats_frequencies,
 )

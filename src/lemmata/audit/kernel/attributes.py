@@ -176,6 +176,8 @@ def _problems(fit: Fit, attributes: Mapping[str, str]) -> Iterator[str]:
     sizes: dict[str, int] = {}
     if fit.has_data:
         sizes["d"] = fit.data.shape[1]
+        if (stated := fit.get("n_features_in_")) not in (None, sizes["d"]):
+            yield f"n_features_in_ is {stated}, and there are {sizes['d']:,} columns"
     for name, (spec, optional) in entries(attributes).items():
         value = fit.get(name)
         if value is not None:
@@ -201,17 +203,32 @@ def _problems_of(name: str, x: Array, spec: str, sizes: dict[str, int]) -> Itera
 # --- the statements are true ------------------------------------------------------------------------------------------
 
 
+# What models state and nobody recomputes, unless a `measure` does: such a number may be changed and no claim notices.
+OF_THE_RUN = (  # how it went; claims about it read its trace
+    "n_iter_ n_iters_ n_steps_ steps_ t_ batch_size_ stopped_ converged_ loss_curve_ solver_ precision_ "
+    "validation_scores_ validation_rows_"
+)
+KEPT = "sums_ moments_ stepwise_ batches_ family_ observed_"  # for a further fit, or to recommend what is new
+UNKNOWABLE = (
+    "mse_path_ random_weights_ random_offset_"  # folds are not known; other draws would do as well
+)
+NOT_RECOMPUTED = f"{OF_THE_RUN} {KEPT} {UNKNOWABLE}".split()
+
+
 def statements_true(
-    measure: Callable[[Fit], Mapping[str, float]],
+    measure: Callable[[Fit], Mapping[str, float | None]],
     cost: Callable[[Fit], float] | None = None,
     needs: tuple[Fact, ...] = (),
+    unchecked: str = "",
 ) -> Statement:
-    """The claim that the numbers a model states are those of the data.
+    """The claim that the numbers a model states are those of the data. Its note has those that were checked, and the others.
 
     measure : gives, by name, how far each stated number is from that of the data, in units of the rounding it may have (see
-        `discrepancy`): at most 1 is true. A model that states nothing gives nothing.
+        `discrepancy`): at most 1 is true. None: it could not be checked here. A model that states nothing gives nothing.
     cost : by default a pass over the data, or nothing besides the facts that it needs
+    unchecked : attributes of these models besides NOT_RECOMPUTED that no claim would notice changed
     """
+    others = (*unchecked.split(), *NOT_RECOMPUTED)
 
     @claim(
         "what the model states is true of the data",
@@ -222,14 +239,21 @@ def statements_true(
     )
     def statements_true(fit: Fit) -> Evidence:
         found = measure(fit)
-        if not found:
-            return unknown("the model states no number that the data could contradict")
-        errors = {name: np.inf if np.isnan(error) else error for name, error in found.items()}
+        errors = {
+            name: np.inf if np.isnan(error) else error
+            for name, error in found.items()
+            if error is not None
+        }
+        left = [
+            name for name in (*found, *others) if name not in errors and fit.get(name) is not None
+        ]
+        rest = f"; not recomputed: {', '.join(left)}" if left else ""
+        if not errors:
+            return unknown(f"the model states no number that the data could contradict{rest}")
         worst = max(errors, key=lambda name: errors[name])
         advice = f"{worst} is not that of this data: pass the training data (and its weights), or fit it again"
-        return at_most(
-            errors[worst], 1.0, advice, unit="error / rounding", note=f"checked {', '.join(found)}"
-        )
+        note = f"checked {', '.join(errors)}{rest}"
+        return at_most(errors[worst], 1.0, advice, unit="error / rounding", note=note)
 
     return statements_true
 

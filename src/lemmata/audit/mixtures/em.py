@@ -142,11 +142,10 @@ def _errors(fit: Fit) -> dict[str, float]:
     bounds = np.asarray(fit.get("lower_bounds_", ()), dtype=np.float64)
     if len(bounds):
         found["lower_bounds_"] = discrepancy(stated, bounds[-1], abs(stated), rounding(np.float64))
-    if len(bounds) > 1 and fit.has("converged_") and fit.has("tol"):
+    # what stops a run of ours is decided in the trace, with the prior
+    if len(bounds) > 1 and fit.has("converged_") and fit.has("tol") and not fit.has("stepwise_"):
         settled = abs(bounds[-1] - bounds[-2]) < fit.tol
-        # what stops a run is decided in the trace, which ours keeps with the prior
-        agrees = bool(fit.converged_) == bool(settled) or fit.has("stepwise_")
-        found["converged_"] = 0.0 if agrees else np.inf
+        found["converged_"] = 0.0 if bool(fit.converged_) == bool(settled) else np.inf
     return found
 
 

@@ -117,7 +117,7 @@ def _preimages(fit: claims.Fit, known: kernel_matrices.Facts, rows: Any) -> dict
     kept = np.asarray(fit.eigenvalues_) > 0
     true = known.coordinates * np.sqrt(known.unit)
     slack = DIGITS * np.abs(true).max() + np.sqrt(known.unit) * known.noise / np.sqrt(known.values)
-    found = {"X_transformed_fit_": discrepancy(np.abs(Z[:, kept]), np.abs(true), slack, 1.0)}
+    found = {"X_transformed_fit_": discrepancy(Z[:, kept], true, slack, 1.0)}
     K, X = kernel_matrices.kernel_matrix(fit, Z, Z), np.asarray(rows, dtype=np.float64)
     root = np.sqrt(known.weights * known.heaviest)[:, None]
     values, V = np.linalg.eigh(root * K * root.T)

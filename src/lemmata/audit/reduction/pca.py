@@ -49,7 +49,7 @@ SOUND = attributes_sound({**STATED, "mean_": "d"}, _disagreements)
 SOUND_UNCENTRED = attributes_sound(STATED, _disagreements)
 
 
-def _statements(fit: Fit) -> Mapping[str, float]:
+def subspace_statements(fit: Fit) -> Mapping[str, float]:
     """Each stated number against its definition in scikit-learn: what the transformed rows, (x − mean_)Cᵀ, show.
 
     explained_variance_ : their variances, of n − 1 degrees of freedom (TruncatedSVD: of n)
@@ -106,7 +106,7 @@ def _statements(fit: Fit) -> Mapping[str, float]:
     return found
 
 
-TRUE = statements_true(_statements, needs=(around,))
+TRUE = statements_true(subspace_statements, needs=(around,))
 
 
 # --- claims about the result ------------------------------------------------------------------------------------------

@@ -26,6 +26,7 @@ from lemmata.audit.topics.nmf.facts import entry_products
 from lemmata.audit.topics.plsa import off_the_simplex, topic_word
 
 Array = np.ndarray
+PRIOR = 0.1  # α where none is asked for
 
 
 def _unsound(fit: Fit) -> Iterator[str]:
@@ -59,8 +60,8 @@ def adds_up(fit: Fit) -> bool:
     return fit.get("learning_method") in ("gibbs", "batch") if stated is None else bool(stated)
 
 
-def _statement_errors(fit: Fit) -> dict[str, float]:
-    errors: dict[str, float] = {}
+def _statement_errors(fit: Fit) -> dict[str, float | None]:
+    errors: dict[str, float | None] = {}
     components = np.asarray(fit.components_)
     prior = fit.get("topic_word_prior_")
     if adds_up(fit) and prior is not None:
@@ -72,15 +73,39 @@ def _statement_errors(fit: Fit) -> dict[str, float]:
         close = rounding(np.float32 if sampled else components.dtype, len(wide))
         close = max(close, float(fit.get("words_tolerance_", 0.0)))
         errors["components_"] = discrepancy(words, word_totals(fit), wide.sum(axis=0), close)
+    if fit.get("words_add_up_") is None:  # ours
+        # means of θ over passes, which no model keeps
+        errors |= {"doc_topic_": None} | _prior_stated(fit) | _chains_stated(fit)
     theta = fit.get("doc_topic_")
     if theta is not None and len(theta) != fit.data.shape[0]:
         return {**errors, "doc_topic_": np.inf}
     if fit.get("lower_bound_") is not None and theta is not None:
+        errors.pop("doc_topic_", None)
         bound, tokens = variational_bound(fit)
         close = rounding(components.dtype, fit.data.size)
         scale = abs(bound) + tokens
         errors["lower_bound_"] = discrepancy(fit.lower_bound_, bound, scale, close)
     return errors
+
+
+def _prior_stated(fit: Fit) -> dict[str, float | None]:
+    """α as asked for; one that was learned follows from counts of topics that no model keeps."""
+    asked, stated = fit.get("doc_topic_prior"), np.asarray(fit.doc_topic_prior_)
+    if isinstance(asked, str):
+        return {"doc_topic_prior_": None}
+    true = np.broadcast_to(np.asarray(PRIOR if asked is None else asked, np.float64), stated.shape)
+    return {"doc_topic_prior_": discrepancy(stated, true, true, rounding(stated.dtype))}
+
+
+def _chains_stated(fit: Fit) -> dict[str, float | None]:
+    """ln p(w, z) of the passes kept, beside the trace, which has them negated; of several chains it has one."""
+    chains = fit.get("chain_log_likelihoods_")
+    if chains is None:
+        return {}
+    if fit.trace is None or len(chains) > 1:
+        return {"chain_log_likelihoods_": None}
+    told = -np.asarray(fit.trace.objective)[-np.shape(chains)[1] :]
+    return {"chain_log_likelihoods_": discrepancy(chains[0], told, np.abs(told), 1e-9)}
 
 
 def word_totals(fit: Fit) -> Array:

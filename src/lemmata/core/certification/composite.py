@@ -3,7 +3,9 @@
     Pipeline, search        the last step on what reaches it, the best estimator: they keep their claims' names
     ColumnTransformer, …    every part on its columns, its claims named part__claim
 
-What no claim is about (a scaler, a classifier, a step before the last) is skipped, and the certificate says so.
+What no claim is about (a scaler, a classifier, a step before the last, scores of a search) is skipped, and the certificate
+says so; `require(strict=True)` refuses it. Of a step before the last one thing is looked at: that it gives rows the same
+numbers in other company. One that does not drifts, or leaks what it was fitted to.
 """
 
 from __future__ import annotations
@@ -13,14 +15,19 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
 from sklearn.compose import ColumnTransformer
 from sklearn.pipeline import FeatureUnion, Pipeline
+from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import check_is_fitted
 
 from lemmata.core.certificate import Certificate
 from lemmata.core.certification.certify import Request, is_composite
 from lemmata.core.certification.checking import describe_versions
 from lemmata.core.validation import choose_columns, is_search
+
+SCORES = "its scores are those of folds, which are not fitted again"
+SAME = 1e-4  # of the largest number, by which rounding in float32 may move one
 
 
 @dataclass(frozen=True)
@@ -97,7 +104,9 @@ def unfold(
     step : what the model is called inside of a pipeline, where its claims need no name before theirs
     """
     if is_search(model):
-        yield from unfold(_best(model), X, known, name, step)
+        best = _best(model)
+        yield Part(_join(name, step) or "search", model, skipped=SCORES)
+        yield from unfold(best, X, known, name, step)
     elif isinstance(model, Pipeline):
         yield from _unfold_pipeline(model, X, known, name)
     elif isinstance(model, ColumnTransformer):
@@ -134,14 +143,33 @@ def _unfold_pipeline(
     if not steps:
         yield Part(name or "it", model, skipped="all its steps pass through")
         return
-    *before, (last, last_name, final) = steps
+    *before, (_, last_name, final) = steps
+    reaching = X
     for at, step, inner in before:
+        given, reaching = reaching, inner.transform(reaching)
         skipped = "not the last step"
+        if _depends_on_company(inner, given, reaching):
+            skipped += "; it gives the same rows other numbers in other company"
         if not name and (is_composite(inner) or known(inner)):
             skipped += f"; certify(model[:{at + 1}], X) checks it"
         yield Part(_join(name, step), inner, skipped=skipped)
-    reaching = model[:last].transform(X) if last else X
     yield from unfold(final, reaching, known, name, last_name)
+
+
+def _depends_on_company(step: Any, X: Any, whole: Any) -> bool:
+    """Whether every second row comes out otherwise alone than among all; False where that cannot be asked."""
+    try:
+        some = np.arange(0, X.shape[0] if hasattr(X, "shape") else len(X), 2)
+        found = step.transform(_safe_indexing(X, some)), _safe_indexing(whole, some)
+        alone, among = (
+            rows.astype(np.float64) if hasattr(rows, "tocsr") else np.asarray(rows, np.float64)
+            for rows in found
+        )
+    except Exception:  # a stream of rows, texts, a step that refuses few of them
+        return False
+    if alone.shape != among.shape:
+        return True
+    return bool(abs(alone - among).max() > SAME * abs(among).max())
 
 
 def _best(search: Any) -> Any:

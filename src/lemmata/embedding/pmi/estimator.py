@@ -21,7 +21,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from lemmata.audit.embedding.geometry import GEOMETRY_CLAIMS
-from lemmata.audit.reduction.pca import MATRIX_CLAIMS
+from lemmata.audit.embedding.pmi import PMI_CLAIMS
 from lemmata.core import common
 from lemmata.core.blocks import Blocks
 from lemmata.core.certificate import Fit
@@ -75,12 +75,11 @@ class PMI(EmbeddingModel):
     random_state: Any = common.random_state().doc("Where the decomposition starts.")
     verbose: int = common.verbose()
 
-    claims = MATRIX_CLAIMS
+    claims = PMI_CLAIMS
     further_claims = GEOMETRY_CLAIMS
     stored: ClassVar[dict[str, Any]] = {
-        "embedding_ context_embedding_": "d k",
-        "counts_": "d int >=0",
-        "components_ singular_values_": "audited",
+        **EmbeddingModel.stored,
+        "context_embedding_ components_ singular_values_": "audited",
     }
 
     checkpoint, time_limit, tol = None, None, 0.0
@@ -156,9 +155,10 @@ class PMI(EmbeddingModel):
 
     # --- certificate ---
 
-    def _certificate(self, data: Any, y=None, **options: Any) -> Any:
-        data = self._information(data) if isinstance(data, EncodedText) else data
-        return super()._certificate(data, y, **options)
+    def _certificate(self, data: Any, y=None, *, attributes=None, **options: Any) -> Any:
+        if isinstance(data, EncodedText):
+            attributes, data = {**(attributes or {}), "text": data}, self._information(data)
+        return super()._certificate(data, y, attributes=attributes, **options)
 
     def _title(self, data: Any) -> str:
         if data is None:

@@ -83,8 +83,7 @@ def gains_of_lists(fit: Fit, known: Observed, test: Observed) -> tuple[Array, Ar
             here = users[start : start + at_once]
             U = np.asarray(fit.U_[here], np.float64) * s[here, None]
             scores = np.nan_to_num(U @ V.T + w * c, nan=-1e300, posinf=1e300, neginf=-1e300)
-            flat = np.ptp(scores, axis=1) == 0
-            scores[flat] = counts
+            scores[np.ptp(scores, axis=1) == 0] = counts
             part = slice(start, start + len(here))
             own[part] = _ndcg(scores, here, known, test)
             popular[part] = _ndcg(np.tile(counts, (len(here), 1)), here, known, test)

@@ -191,7 +191,7 @@ def _gamma_alone(fit: k.Fit) -> Mapping[str, float]:
     true = grams.gamma_of(fit.gamma, whole(fit.data))
     return {
         "gamma_": discrepancy(fit.gamma_, true, abs(true) or 1.0, 1e-6),
-        "random_offset_": discrepancy(outside, 0.0, 1.0, 1e-6),
+        "offsets within a turn": discrepancy(outside, 0.0, 1.0, 1e-6),
     }
 
 

@@ -180,7 +180,7 @@ def kernel_used(fit: Fit) -> dict[str, float]:
         same, numbers = type(used) is type(asked), vars(asked)
     for name, value in numbers.items():
         if same and isinstance(value, Real) and hasattr(used, name):
-            same = abs(getattr(used, name) - value) <= 1e-6 * abs(value)
+            same = abs(getattr(used, name) - float(value)) <= 1e-6 * abs(float(value))
     return {"kernel_": 0.0 if same else np.inf}
 
 

@@ -222,22 +222,25 @@ SOUND = attributes_sound(
 )
 
 
-def _statements(fit: claims.Fit) -> Mapping[str, float]:
+def _statements(fit: claims.Fit) -> Mapping[str, float | None]:
     """Each stated number against the data.
 
     support_vectors_ : the rows that support_ names
     n_support_ : how many of them are of each class, which come one class after the other
     intercept_ : the mean of what puts the rows inside their box on the margin (regression: between the least and the largest)
     gamma_, kernel_, class_weight_ : those of the parameters
+    fit_status_ (ours) : whether optimality is violated by more than tol
     """
     rows, support = whole(fit.data), np.asarray(fit.support_).astype(int)
     n = rows.shape[0]
     if len(support) and support.max() >= n:
         return {"support_": math.inf}
-    found = grams.kernel_stated(fit, rows)
+    found: dict[str, float | None] = dict(grams.kernel_stated(fit, rows))
     if (vectors := _kept_vectors(fit)) is not None:
         found["support_vectors_"] = grams.difference(vectors, rows[support])
-    found |= _intercept_stated(fit)
+    found |= _intercept_stated(fit) | _status_stated(fit)
+    if fit.get("shape_fit_") is not None:
+        found["shape_fit_"] = discrepancy(fit.shape_fit_, fit.data.shape, 1.0, 0.5)
     if is_regression(fit):
         wrong = discrepancy(np.ravel(fit.n_support_)[0], len(support), 1.0, 0.5)
         return found | {"n_support_": wrong}
@@ -275,6 +278,21 @@ def _intercept_stated(fit: claims.Fit) -> dict[str, float]:
         slack = 1e-6 * max(abs(middle), _unit(fit)) + coarse * float(np.abs(machine.beta).sum())
         errors.append(discrepancy(machine.b, middle, slack, 1.0))
     return {"intercept_": max(errors)}
+
+
+def _status_stated(fit: claims.Fit) -> dict[str, float | None]:
+    """1 where some machine is left with a violation above tol, to rounding; what ended LIBSVM's loop is not known."""
+    status, known = fit.get("fit_status_"), not fit.get("made_by_libsvm", False)
+    try:
+        found = problems(fit) if status is not None and known else []
+    except claims.CannotTell:
+        found = []
+    if not found:
+        return {} if status is None else {"fit_status_": None}
+    left = max(one.machine.violation(one.f) for one in found)
+    slack = 1e-6 * max(_unit(fit), *(float(np.abs(one.f).max(initial=0.0)) for one in found))
+    low, high = int(left > fit.tol + slack), int(left > fit.tol - slack)
+    return {"fit_status_": discrepancy(status, min(max(status, low), high), 1.0, 0.5)}
 
 
 TRUE = statements_true(_statements, cost=claims.passes(2), needs=(problems,))

@@ -111,6 +111,13 @@ class MachineProblem:
         ends = ends[np.isfinite(ends)]
         return float(ends.min()), float(ends.mean()), float(ends.max())
 
+    def violation(self, f: Array) -> float:
+        """By how much the least b that one row allows exceeds the largest of another: where SMO stops, at most tol."""
+        up, down = self.y - f - self.eps, self.y - f + self.eps
+        rises = np.where(self.beta >= 0, up, down)[self.beta < self.high]
+        falls = np.where(self.beta > 0, up, down)[self.beta > self.low]
+        return max(float(rises.max(initial=-np.inf) - falls.min(initial=np.inf)), 0.0)
+
     def violations(self, f: Array) -> Array:
         """By how much each row breaks complementary slackness: what a small step of its β would gain per unit."""
         e, width = self.y - f - self.b, self.high - self.low

@@ -55,6 +55,8 @@ def _problems(fit: k.Fit) -> Iterator[str]:
             yield f"{name} has numbers that are not finite"
         elif name in positive and x.min(initial=0.0) < 0:
             yield f"{name} should be >= 0"
+        elif name == "alphas_" and x.ndim and (np.diff(x) > 0).any():
+            yield "alphas_ should be falling"
 
 
 SOUND = attributes_sound({}, _problems)

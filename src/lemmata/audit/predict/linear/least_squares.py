@@ -282,6 +282,9 @@ def _statements(fit: k.Fit) -> dict[str, float]:
     risk, at = problem(fit)
     found: dict[str, float] = {}
     singular, rank, squares = fit.get("singular_"), fit.get("rank_"), fit.get("residual_squares_")
+    if fit.get("n_samples_") is not None:
+        counts = np.ones(fit.data.shape[0]) if fit.weights is None else np.asarray(fit.weights)
+        found["n_samples_"] = discrepancy(fit.n_samples_, (counts > 0).sum(), 1.0, 0.5)
     if squares is not None:
         found["residual_squares_"] = _squares_error(fit, risk, at, squares)
     if singular is None and rank is None:
@@ -296,7 +299,7 @@ def _statements(fit: k.Fit) -> dict[str, float]:
         stated = np.asarray(singular, dtype=np.float64)
         if stated.ndim == 1 and len(stated) <= len(true):
             full = np.zeros(len(true))
-            full[: len(stated)] = np.sort(stated)[::-1]
+            full[: len(stated)] = stated
             found["singular_"] = discrepancy(full, true, slack, 1.0) if true.any() else 0.0
         else:
             found["singular_"] = math.inf

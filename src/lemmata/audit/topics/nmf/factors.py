@@ -8,6 +8,7 @@ and it may be one of many with the same product, which a shear of two components
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 
 import numpy as np
 import scipy.sparse as sp
@@ -32,8 +33,16 @@ OTHER = "doc_topic_ is not that of these rows: pass those that were fitted to"
 NO_W = "the model keeps no W, and none was searched for"
 SOLVED = "W was solved for: the model keeps none"
 
+
+def _disagreements(fit: claims.Fit) -> Iterator[str]:
+    k = len(fit.components_)
+    if fit.get("n_components_") not in (None, k):
+        yield f"n_components_ is {fit.n_components_}, but there are {k} components"
+
+
 SOUND = attributes_sound(
-    {"components_": "k d >=0", "doc_topic_?": "n k >=0", "reconstruction_err_?": ">=0"}
+    {"components_": "k d >=0", "doc_topic_?": "n k >=0", "reconstruction_err_?": ">=0"},
+    _disagreements,
 )
 
 
