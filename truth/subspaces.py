@@ -134,6 +134,25 @@ def exact_fits(seed):
         yield Case(label, found, truths, easy=truths)
 
 
+@problems(seeds=30, quick=1)
+def all_kept(seed):
+    """As many components as features, or variances that fall to rounding, in float32; stretched, and with one lost."""
+    d = [4, 8, 20, 64][seed % 4]
+    X, _ = planted_rows(seed, [1.2, 1.0, 100.0][seed % 3] if d < 10 else 1.05, n=300, d=d)
+    X = X.astype(np.float32)
+    for label, kind in {"ours": PCA, "scikit-learn's": SklearnPCA}.items():
+        model = kind(d).fit(X)
+        axes = oracle(model, X)["principal_axes"]
+        truths = {"most_variance": True, "principal_axes": axes}
+        easy = ("most_variance", "principal_axes") if axes and seed % 3 == 0 else ("most_variance",)
+        yield Case(label, lemmata.certify(model, X), truths, easy)
+        C, no = np.array(model.components_), {"most_variance": False}
+        C[seed % 2] *= np.float32(1.001)
+        yield Case("stretched", lemmata.certify(tampered(model, components_=C), X), no)
+        C[0] = C[1]
+        yield Case("one lost", lemmata.certify(tampered(model, components_=C), X), no, no)
+
+
 @problems(seeds=20, quick=1)
 def other_rows(seed):
     """Float32 copies of the rows of a float64 fit, streams with an empty block, sparse copies; and rows of another law."""

@@ -1,7 +1,9 @@
 """Distance of given vectors from the leading eigenvectors of S, and what they lose against them.
 
 Where the whole spectrum is known, angles and errors are compared as they are. Where it is known in part (spectra.py), both are
-bounded from either side: a verdict is given where the bounds agree.
+bounded from either side: a verdict is given where the bounds agree. What rounding in the float type of the components
+explains is no failure: their solver saw rows Y + E, ‖E‖ ≤ `moved`, and axes of Y + E turn by at most ‖E‖ over the gap between
+singular values (Wedin 1972), while their error is at most (√least + 2‖E‖)².
 """
 
 from __future__ import annotations
@@ -11,7 +13,7 @@ import math
 import numpy as np
 import scipy.linalg
 
-from lemmata.audit.kernel.claims import STATISTICAL, Evidence, at_most, unknown
+from lemmata.audit.kernel.claims import STATISTICAL, Evidence, at_most, rounding, unknown
 from lemmata.audit.kernel.lanczos import RISK
 from lemmata.audit.reduction.spectra import Around, ScaledRows, Spectrum
 
@@ -34,13 +36,16 @@ def compare_error(error: float, facts: Around, known: Spectrum) -> Evidence:
     k, d = facts.C.shape
     least, most = _tail(facts, known)
     floor = (1 + max(d - k, 0)) * facts.noise
-    if error <= floor / EXCESS and least <= floor / EXCESS:
-        if k >= d:
-            return at_most(error / facts.total, floor / facts.total, unit="lost share")
-        return unknown("what is left out is below rounding, so it cannot be compared")
+    explained = (math.sqrt(max(most, 0.0)) + 2 * facts.moved) ** 2
     advice = "the solver has not converged, or this is not its training data: lower tol, raise max_iter, or use an exact solver"
+    if k >= d:  # the least is 0, and CᵀC = I + E loses ‖E‖² of the variance at most
+        bound = floor / facts.total + rounding(facts.dtype, d) ** 2
+        if error <= bound * facts.total or error > explained:
+            return at_most(error / facts.total, bound, advice, unit="lost share")
+    if error <= max(floor / EXCESS, explained) and least <= floor / EXCESS:
+        return unknown("what is left out is below rounding, so it cannot be compared")
     lower, upper = (error / max(tail, floor) - 1 for tail in (most, least))
-    if lower > EXCESS:
+    if lower > EXCESS and error > explained:
         return at_most(lower, EXCESS, advice, unit="error / least − 1")
     if upper <= EXCESS:
         return at_most(upper, EXCESS, advice, unit="error / least − 1", **_strength(known))
@@ -111,7 +116,10 @@ def _axis_angles(facts: Around, known: Spectrum) -> tuple[Array, Array]:
     steps = np.concatenate([[np.inf], -np.diff(known.values), [np.inf]])
     gaps = np.minimum(steps[:-1], steps[1:])[:k]  # from each eigenvalue to the nearest other one
     errors = np.arcsin(np.minimum(facts.noise / np.maximum(gaps, 1e-300), 1.0))
-    return np.degrees(angles - errors), np.degrees(angles + errors)
+    steps = np.concatenate([[np.inf], -np.diff(np.sqrt(np.maximum(known.values, 0))), [np.inf]])
+    gaps = np.minimum(steps[:-1], steps[1:])[:k]
+    explained = np.arcsin(np.minimum(facts.moved / np.maximum(gaps, 1e-300), 1.0))
+    return np.degrees(angles - np.maximum(errors, explained)), np.degrees(angles + errors)
 
 
 def _axis_bounds(facts: Around, known: Spectrum) -> tuple[Array, Array]:

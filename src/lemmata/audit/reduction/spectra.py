@@ -150,6 +150,13 @@ class Around:
     SC: Array  # (d, k) S Cᵀ
     total: float  # tr S
     noise: float
+    dtype: Any = np.float64  # of the components as they are stored
+    n: int = 1  # rows
+
+    @property
+    def moved(self) -> float:
+        """‖E‖ of the rounding of all rows in a solver that works in the components' float type."""
+        return rounding(self.dtype, max(self.n, self.C.shape[1])) * math.sqrt(self.total)
 
     @property
     def gram(self) -> Array:
@@ -202,7 +209,8 @@ def around(fit: Fit) -> Around:
         total = float(sum(p @ squares(block - rows.centre) for block, p in rows))
     else:
         total = float(np.trace(S))
-    return Around(C, SC, total, rows.noise)
+    dtype = np.asarray(fit.components_).dtype
+    return Around(C, SC, total, rows.noise, dtype, fit.data.shape[0])
 
 
 def variation(fit: Fit) -> Around:
