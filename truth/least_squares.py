@@ -98,8 +98,8 @@ def ranks(seed):
         kind = [LinearRegression, lemmata.LinearRegression][seed % 2]
         model = kind().fit(Z, y, sample_weight=w)
         truths = {"weights_determined": determined, "minimum_norm": True}
-        condition = np.linalg.cond(_scaled(Z, w)) if determined else np.nan
-        if determined and not 90 < condition < 110:
+        condition = np.linalg.cond(_scaled(Z, w)) if determined else np.inf
+        if not 90 < condition < 110:
             truths["well_conditioned"] = bool(condition <= 100)
         found = lemmata.certify(model, Z, y, w)
         yield Case(label, found, truths, easy=("weights_determined", "minimum_norm"))

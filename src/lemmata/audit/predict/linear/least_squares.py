@@ -195,15 +195,19 @@ def weights_determined(fit: k.Fit) -> k.Evidence:
     needs=(columns_of,),
 )
 def well_conditioned(fit: k.Fit) -> k.Evidence:
-    """σ_max/σ_min of the columns scaled to length 1, directions that are not determined at all left out."""
-    found = columns_of(fit)
+    """σ_max/σ_min of the columns scaled to length 1. Never holds where some direction is not determined at all."""
+    found, unit = columns_of(fit), "σ_max/σ_min"
     kept = found.relative[found.relative > found.precise]
     if kept.size == 0:
         return k.unknown("no column varies")
+    missing, condition = len(found.lengths) - kept.size, 1 / kept.min()
+    if missing and condition <= CONDITION:
+        why = f"{missing} of {len(found.lengths)} directions are not determined at all, see weights_determined"
+        return k.unknown(f"{why}; of the others {unit} is {condition:.3g}", condition, unit)
     v = np.abs(found.vectors[:, kept.size - 1])
     names = _columns(fit, np.argsort(-v)[: max(2, int((v > 0.3).sum()))])
     advice = f"{names} nearly cancel: their single weights mean little; drop one, or use Ridge"
-    return k.at_most(1 / kept.min(), CONDITION, advice, unit="σ_max/σ_min")
+    return k.at_most(condition, CONDITION, advice, unit)
 
 
 @k.proved("of all best weights these are the shortest", "ML Regression", needs=(columns_of,))
