@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.special import expit
 from sklearn.linear_model import ElasticNet, HuberRegressor, LassoCV, LogisticRegression, Ridge
+from sklearn.svm import LinearSVC
 
 import lemmata
 from truth.harness import Case, problems
@@ -82,6 +83,51 @@ def far_columns(seed):
         model.coef_, model.intercept_ = coef, float(y.mean() - X.mean(axis=0) @ coef)
         truths = {"first_order_point": share == 1.0, "near_optimum": share == 1.0}
         yield Case(f"{share:g} of the weights", lemmata.certify(model, X, y), truths, easy=truths)
+
+
+@problems(seeds=30, quick=1)
+def far_classes(seed):
+    """Classes by columns at 10³ to 10⁶, their intercept penalised or left out: solved, and after one step of a solver."""
+    rng = np.random.default_rng(1100 + seed)
+    Z = rng.standard_normal((120, 4))
+    y = (Z @ [1.0, 0.5, -1.0, 0.3] + 0.5 * rng.standard_normal(120) > 0).astype(int)
+    X, intercept = Z + 10.0 ** (3 + seed % 4), bool(seed % 3)
+    shared = {"fit_intercept": intercept, "max_iter": 1}
+    for label, model in {
+        "svm": LinearSVC(dual=False, **shared),
+        "liblinear": LogisticRegression(solver="liblinear", **shared),
+        "ours": lemmata.LinearSVC(**shared),
+    }.items():
+        model = quiet(lambda model=model: model.fit(X, y))
+        if model.score(X, y) < 0.8:  # of some 0.9
+            yield Case(f"{label}, a step", lemmata.certify(model, X, y), {"first_order_point": False})  # fmt: skip
+    model = lemmata.LinearSVC(fit_intercept=intercept, tol=1e-10).fit(X, y)
+    yes = {"first_order_point": True}
+    yield Case("solved", lemmata.certify(model, X, y), yes, easy=yes if seed % 4 < 2 else ())
+
+
+@problems(seeds=24, quick=1)
+def constant_columns(seed):
+    """Logistic regression with one more column, constant or nearly so: solved; and paid for twice, by its weight and by b."""
+    X, score, w, rng = rows(1200 + seed, n=150, d=4, spread=0.3)
+    X = X - X.mean(axis=0)
+    y = (score - np.median(score) + rng.logistic(size=len(X)) > 0).astype(int)
+    size = 10.0 ** rng.uniform(-1, 2)
+    column = size * (1 + [0.0, 1e-6, 1e-3][seed % 3] * rng.standard_normal(len(X)))
+    X = np.column_stack([X / X.std(axis=0), column])
+    for label, model in {
+        "lbfgs": LogisticRegression(tol=1e-9, max_iter=10_000),
+        "newton": LogisticRegression(solver="newton-cholesky"),
+        "liblinear": LogisticRegression(solver="liblinear", tol=1e-9, max_iter=10_000),
+        "ours": lemmata.LogisticRegression(),
+    }.items():
+        model = quiet(lambda model=model: model.fit(X, y, sample_weight=w))
+        yes, no = {"first_order_point": True}, {"first_order_point": False}
+        yield Case(label, lemmata.certify(model, X, y, w), yes, easy=yes)
+        coef, more = model.coef_.copy(), 3.0 + 3.0 / size
+        coef[0, -1] += more
+        twice = tampered(model, coef_=coef, intercept_=model.intercept_ - more * size)
+        yield Case(f"{label}, twice", lemmata.certify(twice, X, y, w), no, easy=no)
 
 
 @problems(seeds=30, quick=1)

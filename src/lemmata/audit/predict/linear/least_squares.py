@@ -137,7 +137,7 @@ def normal_equations(fit: k.Fit) -> k.Evidence:
     s, n = risk.s, len(risk.s)
     total = np.sqrt((s * np.square(risk.y - at.f)).sum(axis=0))
     total = np.maximum(total, EXPLAINED * np.sqrt(2 * risk.null_value()))
-    lean, sizes, whole = near.column_slopes(risk, at)
+    lean, sizes, whole = near.column_slopes(risk, at, *risk.centred_columns)
     # what the residuals are the rounded difference of
     reach = (whole[: len(at.W)] * np.abs(at.W)).sum(axis=0) + np.sqrt((s * risk.y**2).sum(axis=0))
     blur = k.rounding(near.dtype_of(fit), n) * reach

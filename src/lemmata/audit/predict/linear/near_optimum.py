@@ -28,6 +28,9 @@ NEAR = 1e-3  # of the least objective
 WITHIN = "the objective is within 0.1 % of the least possible (or 1e-6 of a constant prediction's)"
 LEAST = 1e-3  # of the objective of a constant prediction: the smallest value that NEAR is taken of
 SLOPE = 5e-4  # of the scale of a slope: scikit-learn's default tol leaves up to half of it on standardised columns
+# times √(λ₂/ℓ″), of a constant column: a slope of SLOPE beside it gains 3e-5 of a constant prediction's objective, at most
+HELD = 10.0
+FAR = 10.0  # deviations from 0: a mean that a penalised intercept, or none, does not take up
 LARGEST = 2**26  # numbers of a dense table that a check may make
 SHARE = 0.5  # of the budget that is left: what a search may take
 WIDEST = 2000  # rows or columns, whichever are fewer, that are decomposed for a basis of their span
@@ -187,34 +190,74 @@ def first_order_point(read: objectives.Reader) -> k.Statement:
 
 
 def judge_slopes(fit: k.Fit, risk: Risk, at: Point, bound: float = SLOPE) -> k.Evidence:
-    """|∂ⱼP| less what the penalty allows, over ‖xⱼ‖ times the size of the slopes of a constant prediction."""
+    """|∂ⱼP| less what the penalty allows, over ‖xⱼ − mⱼ‖ times the size of the slopes of a constant prediction.
+
+    Where the intercept is penalised, or there is none, columns far from 0 are steep in every direction by themselves, and
+    what they say together is not: what holds of their deviations holds, and what fails even of their whole length fails.
+    """
     if not risk.loss.smooth:
         return k.unknown("the loss has a kink: near_optimum decides")
-    off, sizes, whole = column_slopes(risk, at)
+    mean, lengths = centre(risk)
+    found = _compare_slopes(fit, risk, at, bound, mean, lengths)
+    if risk.free or found.verdict == k.HOLDS:
+        return found
+    whole = _compare_slopes(fit, risk, at, bound, 0 * mean, np.sqrt(risk.column_squares))
+    if whole.verdict == k.FAILS:
+        return whole
+    why = "beside the deviations of a column from its mean the slope is too large, beside its length it is not"
+    return k.unknown(f"{why}: near_optimum decides", found.measured, found.unit)
+
+
+def _compare_slopes(
+    fit: k.Fit, risk: Risk, at: Point, bound: float, mean: Array, lengths: Array
+) -> k.Evidence:
+    off, sizes, whole = column_slopes(risk, at, mean, lengths)
     null = np.sqrt(_square_slopes(risk, risk.null_scores))
     own = np.sqrt(_square_slopes(risk, 0 * at.f))
     reach = (whole[: len(at.W)] * np.abs(at.W)).sum(axis=0) + own
+    # the constant part of a column is held by its penalty alone, where a slope g gains g²/2λ₂
+    apart = 1 - np.square(np.divide(sizes, whole, out=np.ones_like(whole), where=whole > 0))
+    apart = np.where(sizes > 0, np.maximum(apart, 0.0), HELD**2)
+    held = apart[: len(at.W)] * risk.l2 / (risk.loss.curved or 1.0)
+    sizes = np.sqrt(np.square(sizes) + np.pad(held, ((0, len(off) - len(held)), (0, 0))))
     # below it, slopes are rounding: of the weights in their dtype, and of sums over columns far from 0
     least = k.rounding(dtype_of(fit), len(risk.s)) / bound * sizes * reach
     lost = k.rounding(np.float64, len(risk.s)) / bound * whole * np.sqrt(_square_slopes(risk, at.f))
     scale = np.maximum(sizes * null, np.maximum(least, lost))
     share = np.divide(off, scale, out=np.where(off > 0, np.inf, 0.0), where=scale > 0)
     j, i = np.unravel_index(int(np.argmax(share)), share.shape)
-    name = "the intercept" if j == len(at.W) else f"column {j}"
+    name = "the intercept" if j == fit.data.shape[1] else f"column {j}"
     advice = f"{name} is off most: lower tol, raise max_iter, or bring the columns to one scale"
     return k.at_most(share[j, i], bound, advice, unit=f"{_of(risk, int(i))}slope / scale")
 
 
-def column_slopes(risk: Risk, at: Point) -> tuple[Array, Array, Array]:
-    """By how much each slope misses what the penalty allows, and the lengths ‖xⱼ − mⱼ‖ and ‖xⱼ‖ of the columns.
+def centre(risk: Risk) -> tuple[Array, Array]:
+    """Means that an intercept takes up (0 without one), and lengths ‖xⱼ − mⱼ‖; without a free one, of columns far from 0.
 
-    The last row of each belongs to a free intercept. With one, b = b′ − mᵀw, the slope is that at a fixed b′, and m are the
-    means: a column far from 0 would hide any slope behind its length ‖xⱼ‖. Without one, m = 0.
+    A column that does not vary has a length of 0 beside an intercept, which can take its place, and its own without one.
+    """
+    if risk.free:
+        return risk.centred_columns
+    rows = replace(risk.rows, constant=None)
+    mean, lengths = replace(risk, rows=rows, free=True).centred_columns
+    whole = np.sqrt(risk.column_squares)
+    lengths = np.where(FAR * lengths < whole[: len(mean)], lengths, whole[: len(mean)])
+    if risk.rows.constant is None:
+        return 0 * mean, np.where(lengths > 0, lengths, whole)
+    return np.append(mean, 0.0), np.append(lengths, whole[-1])
+
+
+def column_slopes(risk: Risk, at: Point, mean: Array, lengths: Array) -> tuple[Array, Array, Array]:
+    """By how much each slope misses what the penalty allows, the lengths that are given, and ‖xⱼ‖.
+
+    The last row of each belongs to an intercept. With one, b = b′ − mᵀw, the slope is that at a fixed b′, and m are the
+    means: a column far from 0 would hide any slope behind its length ‖xⱼ‖.
     """
     U = risk.slopes(at.f)
-    mean, lengths = risk.centred_columns
-    sums = U.sum(axis=0)
-    off = breach(risk, at.W, risk.rows.adjoint(U) - np.outer(mean, sums))
+    V, sums = risk.rows.adjoint(U), U.sum(axis=0)
+    if risk.rows.constant is not None:  # penalised: what its own penalty leaves of the sums
+        sums = missed_slopes(risk, at.W, V)[-1] / risk.rows.constant
+    off = np.abs(missed_slopes(risk, at.W, V - np.outer(mean, sums)))
     sizes, whole = lengths[:, None], np.sqrt(risk.column_squares)[:, None]
     if not risk.free:
         return off, sizes, whole
@@ -222,12 +265,13 @@ def column_slopes(risk: Risk, at: Point) -> tuple[Array, Array, Array]:
     return np.vstack([off, np.abs(sums)]), np.vstack([sizes, one]), np.vstack([whole, one])
 
 
-def breach(risk: Risk, W: Array, V: Array) -> Array:
-    """By how much the slope v of the losses misses −∂Ω(w), column by column."""
+def missed_slopes(risk: Risk, W: Array, V: Array) -> Array:
+    """What is left of the slope v of the losses, column by column, once −∂Ω(w) has taken what it can."""
     G = V + risk.l2 * W
     if risk.positive:
-        return np.where(W > 0, np.abs(G + risk.l1), np.maximum(-G - risk.l1, 0.0))
-    return np.where(W != 0, np.abs(G + risk.l1 * np.sign(W)), np.maximum(np.abs(G) - risk.l1, 0.0))
+        return np.where(W > 0, G + risk.l1, np.minimum(G + risk.l1, 0.0))
+    inside = np.sign(G) * np.maximum(np.abs(G) - risk.l1, 0.0)
+    return np.where(W != 0, G + risk.l1 * np.sign(W), inside)
 
 
 def _square_slopes(risk: Risk, f: Array) -> Array:
