@@ -79,6 +79,61 @@ def masks(seed):
         yield case("reads ahead", False, Later(True))
 
 
+class Aside(nn.Module):
+    """A recurrent network over tokens, its state and a second output; something reads everything, or does so at one token."""
+
+    def __init__(self, tokens: int, leak: str = "", rare: int = -1):
+        super().__init__()
+        self.embed, self.cell = nn.Embedding(tokens, 8), nn.GRU(8, 8, batch_first=True)
+        self.leak, self.rare = leak, rare
+
+    def forward(self, x):
+        h, state = self.cell(self.embed(x))
+        later = h.flip(1).cumsum(1).flip(1)
+        if self.leak == "written":  # a rare token is told to all
+            h = h + 1e-3 * (x == self.rare).any(1)[:, None, None]
+        if self.leak == "read":  # and listens to all
+            h = h + 1e-3 * (x == self.rare)[:, :, None] * later
+        return h, state, later if self.leak == "second" else 2 * h
+
+
+@problems(seeds=20, quick=2)
+def asides(seed):
+    """A leak in a second output, or where a token stands that the rows may not hold; states as long as there are positions."""
+    torch.manual_seed(seed)
+    T, tokens, name = 4 + seed % 4, 20 + 10 * (seed % 5), "causal"
+    X, rare = torch.randint(0, tokens // 2, (4 + seed % 3, T)), int(torch.randint(0, tokens, ()))
+    for leak in ("", "second", "written", "read"):
+        found = judged(Aside(tokens, leak, rare), X, causal, (name,))
+        yield Case(leak or "none", found, {name: not leak}, easy=(name,))
+
+
+@problems(seeds=20, quick=1)
+def amounts(seed):
+    """Means over real positions, and over all; a count of padding; states counted from the end."""
+    torch.manual_seed(seed)
+    T, name = 7, "padding_ignored"
+    real = torch.arange(T) < torch.randint(2, T, (6, 1))
+
+    class Counted(nn.Module):
+        def __init__(self, how):
+            super().__init__()
+            self.layer, self.how = nn.Linear(8, 8), how
+
+        def forward(self, x, padding):
+            z = torch.tanh(self.layer(x)) * padding[:, :, None]
+            if self.how == "from the end":
+                return z * torch.arange(x.shape[1], 0, -1)[None, :, None]
+            n = padding.sum(1, keepdim=True)
+            n = n if self.how == "right" else 0 * n + x.shape[1]
+            return (z.sum(1) / n, z) if self.how != "a count" else (z, (~padding).sum(1).double())
+
+    for how in ("right", "all", "a count", "from the end"):
+        X = {"x": torch.randn(6, T, 8), "padding": real}
+        found = judged(Counted(how), X, padding_ignored, ("padding",))
+        yield Case(how, found, {name: how == "right"}, easy=(name,))
+
+
 @problems(seeds=20, quick=1)
 def padding(seed):
     """Masked attention and masked means; means over everything; masks that stop one layer short, or are turned round."""

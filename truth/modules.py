@@ -10,6 +10,7 @@ import torch.nn.functional as F
 from torch import nn
 
 import lemmata
+from lemmata.audit.nets.gradients import gradients_true
 from lemmata.audit.nets.modules import Examples
 from lemmata.audit.nets.sharing import scale_invariant
 from lemmata.audit.nets.signal import signal_kept, units_alive
@@ -52,23 +53,27 @@ class Product(torch.autograd.Function):
             of_x = -of_x
         elif ctx.slip == "forgotten":
             of_x = None
+        elif ctx.slip == "some rows":
+            of_W = (g * torch.where(x[:, :1] > RARE, 1.5, 1.0)).T @ x
         return of_x, of_W, None
 
 
+RARE = 0.8  # of a first entry in [−1, 1]
 SLIPS = ("transposed", "one entry", "a permille", "sign", "forgotten")
 
 
 class Written(nn.Module):
-    """Two layers around a product with a backward by hand."""
+    """Two layers around a product with a backward by hand; its slip in both modes, or in one."""
 
-    def __init__(self, d: int, slip: str = ""):
+    def __init__(self, d: int, slip: str = "", modes: tuple[bool, ...] = (False, True)):
         super().__init__()
         self.first, self.last = nn.Linear(d, d), nn.Linear(d, 3)
         self.W = nn.Parameter(torch.randn(d, d))
-        self.slip = slip
+        self.slip, self.modes = slip, modes
 
     def forward(self, x):
-        return self.last(torch.tanh(Product.apply(torch.tanh(self.first(x)), self.W, self.slip)))
+        slip = self.slip if self.training in self.modes else ""
+        return self.last(torch.tanh(Product.apply(torch.tanh(self.first(x)), self.W, slip)))
 
 
 class Tied(nn.Module):
@@ -134,6 +139,23 @@ def gradients(seed):
     yield Case("detached", found, {name: False}, easy=(name,))
 
 
+@problems(seeds=30, quick=2)
+def some_gradients(seed):
+    """A backward that errs on few rows, if on any, or in one mode; with dropout in between, and without."""
+    torch.manual_seed(seed)
+    X, name = torch.randn(int(torch.randint(20, 200, ())), 6), "gradients_true"
+    net = Written(6, "some rows")
+    wrong = torch.tanh(net.first(X))[:, 0] > RARE
+    found = judged(net, X, gradients_true)
+    yield Case(f"{int(wrong.sum())} of {len(X)} rows", found, {name: not wrong.any()}, easy=(name,))
+    for mode in (False, True):
+        net = Written(6, SLIPS[seed % 5], (mode,))
+        if seed % 2:
+            net.first = nn.Sequential(net.first, nn.Dropout(0.2))
+        label = f"{SLIPS[seed % 5]}, training {mode}"
+        yield Case(label, judged(net, X, gradients_true), {name: False}, easy=(name,))
+
+
 @problems(seeds=20, quick=1)
 def shared(seed):
     """A matrix used three times; one whose gradient a hook changes."""
@@ -171,6 +193,36 @@ def signals(seed):
     for label, (gain, activation, truth) in cases.items():
         found = judged(deep(10, 48, gain, activation), X, signal_kept)
         yield Case(label, found, {name: truth}, easy=(name,))
+
+
+class Detached(nn.Module):
+    """The last layer of a network sees the others, and they never hear of it."""
+
+    def __init__(self, net: nn.Sequential):
+        super().__init__()
+        self.body, self.head = net[:-1], net[-1]
+
+    def forward(self, x):
+        return self.head(self.body(x).detach())
+
+
+@problems(seeds=20, quick=1)
+def silence(seed):
+    """Layers behind ReLUs that are off, or cut off; layers that are frozen, or behind a head that is still zero."""
+    torch.manual_seed(seed)
+    X, name, width = torch.randn(64, 12), "signal_kept", 12
+    nets = {label: deep(4, width, 1.0, nn.ReLU) for label in ("dead", "frozen", "zero", "whole")}
+    with torch.no_grad():
+        layer = nets["dead"][2 * (1 + seed % 3)]
+        layer.weight.abs_().neg_()
+        layer.bias.fill_(-0.1)
+        nn.init.zeros_(nets["zero"][-1].weight)
+    nets["frozen"][: 2 * (1 + seed % 3)].requires_grad_(False)
+    nets["detached"] = Detached(deep(3, width, 1.0, nn.ReLU))
+    for label, net in nets.items():
+        truths = {name: label not in ("dead", "detached")}
+        easy = () if label == "zero" else truths
+        yield Case(label, judged(net, X, signal_kept), truths, easy)
 
 
 @problems(seeds=30, quick=1)

@@ -72,7 +72,7 @@ def test_a_leak_at_one_position_is_found_in_either_mode(at):
 def test_the_triangle_holds_and_says_how_much_was_tried(dtype):
     found = judged(Masked(MASK).to(dtype), TOKENS, ("causal",), "causal")
     assert found.verdict == "holds"
-    assert found.note == f"{2 * 2 * (T - 1)} changes tried, all {T} positions"
+    assert found.note == f"{2 * 2 * (T - 1)} changes tried, all {T} positions, {len(TOKENS)} rows"
 
 
 def test_our_decoder_is_causal_and_attention_is_if_it_is_told_so():
@@ -111,7 +111,8 @@ def test_modules_declare_what_they_are():
     [
         (nn.Linear(8, 4), TOKENS, "nothing could leak yet"),
         (nn.Sequential(nn.Flatten(), nn.Linear(8 * T, 2)), TOKENS, "no axis 1 of the 7 positions"),
-        (nn.Embedding(5, 8), torch.zeros(3, T, dtype=torch.long), "at least two different ones"),
+        (nn.Embedding(5, 8), torch.zeros(3, T, dtype=torch.long), "nothing could leak yet"),
+        (nn.Embedding(1, 8), torch.zeros(3, T, dtype=torch.long), "at least two different ones"),
     ],
 )
 def test_what_could_not_show_a_leak_is_not_called_causal(net, X, why):

@@ -28,7 +28,8 @@ from lemmata.audit.nets import (
     occasional_claims,
     unseen,
 )
-from lemmata.audit.nets.dependence import PROPERTIES, PropertyRequest
+from lemmata.audit.nets.changes import PropertyRequest
+from lemmata.audit.nets.dependence import PROPERTIES
 from lemmata.audit.nets.gradients import LOSSES, loss_by_name
 from lemmata.audit.nets.modules import Examples, floats_in, row_and_call_cost
 from lemmata.core.certificate import Certificate, Fit

@@ -1,19 +1,21 @@
 """Claims about what outputs depend on: later positions, padding, the order of positions, the place in an image.
 
     causal                    outputs before position t stay as they are when positions ≥ t change             for every t
-    padding_ignored           the content of padded positions does not reach the other outputs
+    padding_ignored           neither the content of padded positions nor their number reaches the other outputs
     permutation_equivariant   f(x permuted) = f(x) permuted
     shift_equivariant         f(x shifted by s) = f(x) shifted by s, away from the borders
 
 None of this can be seen in a loss: a model that sees the future trains splendidly. It can be seen by changing the input
 and comparing outputs, in float64, from the same buffers and the same noise. One change that shows is a
 counterexample, and proves that the property fails; changes that do not show prove nothing, so *holds* is a rule of
-thumb and says how many were tried. A network in which nothing passes between positions (its mixing layers are still
-zero) would hold trivially: the claim then can't tell.
+thumb and says how many were tried. Tokens are changed into each that the module has an embedding of, in turn, as far as the
+changes go round. A network in which nothing passes between positions (its mixing layers are still zero) would hold trivially:
+the claim then can't tell.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -22,11 +24,29 @@ from typing import Any
 import numpy as np
 
 from lemmata.audit.kernel import claims as k
-from lemmata.audit.nets.modules import Copy, Examples, copy_of, difference, examples_of, forwards
+from lemmata.audit.nets.changes import (
+    SAME,
+    PropertyRequest,
+    TokenCycle,
+    difference_from,
+    index_along,
+    judge_change,
+    other_content,
+    replace_at,
+    vocabulary,
+)
+from lemmata.audit.nets.modules import (
+    Copy,
+    Examples,
+    copy_of,
+    count_of,
+    difference,
+    examples_of,
+    forwards,
+)
 
-SAME = 1e-10  # of the largest output: what rounding in float64 may change
-ROWS = 2
-CHANGES = 2  # other contents per cut
+ROWS = 16
+CHANGES = 2  # per cut: all that follows, and the position alone
 PERMUTATIONS = 8
 WIDE = 6  # shifts at most
 MASKS = (
@@ -36,81 +56,6 @@ MASKS = (
     "padding",
     "attention_mask",
 )
-
-
-@dataclass(frozen=True)
-class PropertyRequest:
-    """Where a property should hold: which argument of forward, which of its axes, which argument is the mask."""
-
-    argument: int | str | None = None  # None: the first tensor
-    axis: int | None = None
-    mask: str = ""
-
-    def find(self, examples: Examples, axis: int) -> tuple[int | str, int]:
-        """The argument and the axis that were requested, by default the first tensor and this axis."""
-        key = examples.key if self.argument is None else self.argument
-        axis = axis if self.axis is None else self.axis
-        try:
-            tensor = examples[key]
-        except (KeyError, IndexError):
-            raise ValueError(f"forward is not called with an argument {key!r}.") from None
-        if not -tensor.dim() <= axis < tensor.dim():
-            raise ValueError(f"{key!r} has shape {tuple(tensor.shape)}, hence no axis {axis}.")
-        return key, axis % tensor.dim()
-
-
-# --- changes ----------------------------------------------------------------------------------------------------------
-
-
-def other_content(tensor: Any, seed: int) -> Any:
-    """Content of the same kind that differs everywhere: shuffled numbers with noise, or other tokens of those that occur."""
-    import torch
-
-    generator = torch.Generator().manual_seed(seed)
-    if tensor.is_floating_point():
-        double = tensor.double()
-        shuffled = double.flatten()[torch.randperm(double.numel(), generator=generator)]
-        noise = torch.randn(tensor.shape, generator=generator, dtype=torch.float64)
-        scale = double.square().mean().sqrt().clamp(min=1e-3)
-        return shuffled.reshape(tensor.shape) + (1 + 3 * (seed % 2)) * scale * noise
-    if tensor.dtype == torch.bool:
-        return ~tensor
-    tokens = torch.unique(tensor)
-    if len(tokens) < 2:
-        why = f"every token is {int(tokens[0])}: pass rows with at least two different ones"
-        raise k.CannotTell(why)
-    places = torch.searchsorted(tokens, tensor)
-    step = torch.randint(1, len(tokens), tensor.shape, generator=generator)
-    return tokens[(places + step) % len(tokens)]
-
-
-def index_along(tensor: Any, axis: int, at: slice) -> tuple[Any, ...]:
-    index = [slice(None)] * tensor.dim()
-    index[axis] = at
-    return tuple(index)
-
-
-def replace_at(where: Any, tensor: Any, other: Any) -> Any:
-    """The tensor with the content of another one in some places."""
-    changed = tensor.clone().to(other.dtype)
-    changed[where] = other[where]
-    return changed
-
-
-def difference_from(a: Any, b: Any, whole: Any) -> float:
-    """The largest |a − b| over the largest output of all."""
-    found = difference(a, b)
-    if not 0 < found < math.inf:
-        return found
-    finite = whole[whole.isfinite()].abs().max()
-    return found * float(a[a.isfinite()].abs().max() / finite)
-
-
-def judge_change(change: float, note: str, advice: str) -> k.Evidence:
-    """A change that shows is a counterexample; changes that do not show prove nothing."""
-    if change > SAME:
-        return k.at_most(change, SAME, advice, "change", note, kind=k.PROVED)
-    return k.at_most(change, SAME, unit="change", note=note)
 
 
 # --- causality --------------------------------------------------------------------------------------------------------
@@ -126,67 +71,134 @@ class Leak:
     reaches: bool = False  # whether any output depends on an earlier position at all
 
 
-def look_for_leaks(own: Copy, examples: Examples, key: Any, axis: int, training: bool) -> Leak:
-    """Change every suffix, and every single position; compare what comes before, and see that what comes after can change."""
-    tensor = examples[key]
-    T, found = tensor.shape[axis], Leak()
-    base = own.output(examples, training)
-    if base.dim() <= axis or base.shape[axis] != T:
-        shape = tuple(base.shape)
+def has_positions(at: int, output: Any, rows: int, T: int, axis: int = 1) -> bool:
+    """Whether positions stand along this axis of an output; heads or rows may be as many as there are positions."""
+    if output.dim() <= axis or output.shape[axis] != T:
+        return False
+    alike = output.shape[0] != rows or (output.dim() >= 4 and list(output.shape).count(T) > 1)
+    return at == 0 or not alike
+
+
+def outputs_along(own: Copy, examples: Examples, key: Any, axis: int, training: bool) -> list[Any]:
+    """Every output by its number, None for one without a clear axis of the positions."""
+    rows, T = examples[key].shape[0], examples[key].shape[axis]
+    found = own.values(examples, training)
+    return [one if has_positions(at, one, rows, T, axis) else None for at, one in enumerate(found)]
+
+
+def look_for_leaks(
+    own: Copy,
+    examples: Examples,
+    key: Any,
+    axis: int,
+    training: bool,
+    tokens: TokenCycle | None,
+    first: int = 1,
+) -> Leak:
+    """Change every suffix, and every single position; compare what comes before, and see that what comes after can change.
+
+    first : the position from which on they are changed
+    """
+    tensor, call = examples[key], lambda given: outputs_along(own, given, key, axis, training)
+    T, found, bases = tensor.shape[axis], Leak(), call(examples)
+    if all(base is None for base in bases):
+        shape = tuple(own.output(examples, training).shape)
         why = f"the output has shape {shape}: no axis {axis} of the {T} positions to compare"
         raise k.CannotTell(why)
-    if not bool(base.isfinite().any()):
+    if not any(base is not None and bool(base.isfinite().any()) for base in bases):
         raise k.CannotTell("the outputs are not finite")
-    others = [other_content(tensor, seed) for seed in range(CHANGES)]
-    for cut in range(1, T):
-        for change, other in enumerate(others):
-            end = T if change == 0 else cut + 1  # all that follows, or this position alone
-            changed = replace_at(index_along(tensor, axis, slice(cut, end)), tensor, other)
-            output = own.output(examples.swap(key, changed), training)
+    others = [] if tokens else [other_content(tensor, seed) for seed in range(CHANGES)]
+    for cut, change in itertools.product(range(first, T), range(CHANGES)):
+        end = T if change == 0 else cut + 1  # all that follows, or this position alone
+        where = index_along(tensor, axis, slice(cut, end))
+        changed = (
+            tokens.replace(tensor, where) if tokens else replace_at(where, tensor, others[change])
+        )
+        found.tried += 1
+        for at, (base, output) in enumerate(
+            zip(bases, call(examples.swap(key, changed)), strict=True)
+        ):
+            if base is None or output is None:
+                continue
             before = index_along(base, axis, slice(0, cut))
             moved = difference_from(base[before], output[before], base)
-            found.tried += 1
             if moved > found.change:
-                alone, mode = end == cut + 1, "training" if training else "evaluation"
-                who = f"position {cut}" if alone else f"what follows from position {cut} on"
-                found.change, found.where = moved, f"{who} reaches earlier outputs in {mode} mode"
+                who = f"position {cut}" if change else f"what follows from position {cut} on"
+                which = f" of output {at + 1}" if at else ""
+                mode = "training" if training else "evaluation"
+                found.where = f"{who} reaches earlier places{which} in {mode} mode"
+                found.change = moved
             if change == 1 and not found.reaches and cut + 1 < T:
                 after = index_along(base, axis, slice(cut + 1, None))
                 found.reaches = difference_from(base[after], output[after], base) > SAME
-    if difference(base, own.output(examples, training)) > SAME:
+    again = zip(bases, call(examples), strict=True)
+    if any(base is not None and difference(base, output) > SAME for base, output in again):
         why = "the module changes while it is called: the same input has other outputs now"
         raise k.CannotTell(why)
     return found
 
 
+def rows_of_tokens(
+    examples: Examples, key: Any, axis: int, tokens: TokenCycle | None
+) -> Iterator[Examples]:
+    """The rows with all positions but the last of other tokens, until each was there, or as often as there are positions."""
+    if tokens is None:
+        return
+    tensor, readers = examples[key], TokenCycle(tokens.known)
+    T = tensor.shape[axis]
+    for _ in range(T):
+        yield examples.swap(
+            key, readers.replace(tensor, index_along(tensor, axis, slice(0, T - 1)))
+        )
+        if readers.used >= len(readers.known):
+            break
+
+
 def _calls(fit: k.Fit) -> float:
     rows = examples_of(fit, ROWS)
     key, axis = fit.properties["causal"].find(rows, 1)
-    return 3.0 * CHANGES * rows[key].shape[axis]
+    return 5.0 * CHANGES * rows[key].shape[axis]
 
 
 @k.rule_of_thumb(
-    "no output depends on a later position: what follows can change, and earlier outputs stay, to 1e-10",
+    "no output depends on a later position: on up to 16 rows, in both modes, what follows can change, and every "
+    "earlier output stays, to 1e-10",
     "ML Transformers",
     cost=forwards(_calls, ROWS),
 )
 def causal(fit: k.Fit) -> k.Evidence:
-    """All cuts, in evaluation and training mode with the same noise; and again with zero weights moved, which hide leaks."""
-    own, examples = copy_of(fit), examples_of(fit, ROWS)
-    key, axis = fit.properties["causal"].find(examples, 1)
+    """All cuts, in evaluation and training mode with the same noise; with rows of other tokens; and with zero weights moved.
+
+    Weights that are still zero hide leaks. A number of rows that is that of the positions would make axes look alike.
+    """
+    own, examples, asked = copy_of(fit), examples_of(fit, ROWS), fit.properties["causal"]
+    key, axis = asked.find(examples, 1)
+    T = examples[key].shape[axis]
+    if axis != 0 and len(examples[key]) == T > 1:
+        examples = examples_of(fit, T - 1)
+    tokens = None
+    if not examples[key].is_floating_point() and str(examples[key].dtype) != "torch.bool":
+        tokens = TokenCycle(vocabulary(own, examples, fit.data, key))
     try:
         modes = own.modes_that_run(examples)
-        found = [look_for_leaks(own, examples, key, axis, training) for training in modes]
+        found = [look_for_leaks(own, examples, key, axis, mode, tokens) for mode in modes]
+        found += [
+            look_for_leaks(own, other, key, axis, False, tokens, T - 1)
+            for other in rows_of_tokens(examples, key, axis, tokens)
+        ]
         worst = max(found, key=lambda one: one.change)
         if worst.change <= SAME and (moved := move_zero_weights(own)):
-            found.append(hidden := look_for_leaks(own, examples, key, axis, False))
+            found.append(hidden := look_for_leaks(own, examples, key, axis, False, tokens))
             if hidden.change > SAME:
                 why = f"no leak at these weights, but one as soon as the zeros of {moved} are"
                 return k.unknown(f"{why} learnt: {hidden.where}")
     finally:
         own.reset()
     worst = max(found, key=lambda one: one.change)
-    note = f"{sum(one.tried for one in found)} changes tried, all {examples[key].shape[axis]} positions"
+    note = f"{sum(one.tried for one in found)} changes tried, all {T} positions, {len(examples[key])} rows"
+    if tokens:
+        seen = min(tokens.used, len(tokens.known))
+        note += f", {seen:,} of {count_of(len(tokens.known), 'token')}"
     if worst.change <= SAME and not any(one.reaches for one in found):
         return k.unknown(
             f"no output depends on another position, so nothing could leak yet; {note}"
@@ -224,10 +236,10 @@ def padded_positions(asked: PropertyRequest, examples: Examples) -> Any:
 
 
 def rows_with_padding(fit: k.Fit, asked: PropertyRequest) -> tuple[Examples, Any]:
-    """Up to eight rows that have both padded and real positions, and where they are padded."""
+    """Up to ROWS rows that have both padded and real positions, and where they are padded."""
     padded = padded_positions(asked, fit.data) if isinstance(fit.data, Examples) else None
     if padded is not None:
-        mixed = (padded.any(dim=1) & (~padded).any(dim=1)).nonzero().ravel()[:8]
+        mixed = (padded.any(dim=1) & (~padded).any(dim=1)).nonzero().ravel()[:ROWS]
         if len(mixed):
             return fit.data.rows(mixed), padded[mixed]
     raise k.CannotTell(
@@ -236,36 +248,81 @@ def rows_with_padding(fit: k.Fit, asked: PropertyRequest) -> tuple[Examples, Any
     )
 
 
+def change_at_real(bases: list[Any], outputs: list[Any], real: Any, kept: Any) -> float:
+    """The largest change of any output: at the real places of one that has them, of one without positions as a whole.
+
+    real and kept are the places in the first and in the second call. Where positions stand elsewhere (weights of heads,
+    caches), and where what belongs to a row is as long as the row, there is nothing to compare.
+    """
+    worst = 0.0
+    for at, (a, b) in enumerate(zip(bases, outputs, strict=True)):
+        both = a.shape[:2] == real.shape and b.shape[:2] == kept.shape
+        if both and has_positions(at, a, *real.shape):
+            a, b = a[real], b[kept]
+        elif at > 0 and real.shape[1] in a.shape:
+            continue
+        if real.shape == kept.shape or a.shape == b.shape:
+            worst = max(worst, difference_from(a, b, a))
+    return worst
+
+
+def drop_padding(own: Copy, examples: Examples, padded: Any) -> tuple[float, bool]:
+    """The change in evaluation mode with less padding at the end, and whether it runs at that length."""
+    T = padded.shape[1]
+    trailing = padded.flip(1).int().cumprod(dim=1).sum(dim=1)
+    places = trailing.nonzero().ravel()
+    if not len(places):
+        return 0.0, False
+    few, shorter = examples.rows(places), T - int(trailing[places].min())
+
+    def cut(value: Any) -> Any:
+        sides = value.shape[:2]
+        if value.dim() >= 2 and sides[1] == T and sides[0] in (len(places), T):
+            value = value[:, :shorter]
+        square = value.dim() == 2 and tuple(sides) == (T, T) and len(places) != T
+        return value[:shorter] if square else value
+
+    real = ~padded[places]
+    try:
+        outputs = own.values(few.map(cut))
+    except k.CannotTell:
+        return 0.0, False
+    return change_at_real(own.values(few), outputs, real, real[:, :shorter]), True
+
+
 @k.rule_of_thumb(
-    "what stands at padded positions does not reach the other outputs, to 1e-10",
+    "neither what stands at padded positions nor how many there are at the end reaches the other outputs: on up to 16 rows, "
+    "to 1e-10",
     "ML Transformers",
-    cost=forwards(8, 8),
+    cost=forwards(10, ROWS),
 )
 def padding_ignored(fit: k.Fit) -> k.Evidence:
-    """Outputs with a position are compared at real ones; others as a whole."""
+    """Every output: those with a position are compared at real ones, others as a whole. Contents are changed in both modes."""
     own, asked = copy_of(fit), fit.properties["padding"]
     examples, padded = rows_with_padding(fit, asked)
     key = examples.key if asked.argument is None else asked.argument
     tensor = examples[key]
     worst, tried, matters = 0.0, 0, False
     for training in own.modes_that_run(examples):
-        base = own.output(examples, training)
-        aligned = base.dim() >= 2 and base.shape[:2] == padded.shape
+        bases = own.values(examples, training)
         for other in (other_content(tensor, seed) for seed in range(2)):
             for part in (padded, ~padded):
-                changed = replace_at(part, tensor, other)
-                output = own.output(examples.swap(key, changed), training)
-                a, b = (base[~padded], output[~padded]) if aligned else (base, output)
-                moved = difference_from(a, b, a)
+                outputs = own.values(examples.swap(key, replace_at(part, tensor, other)), training)
+                moved = change_at_real(bases, outputs, ~padded, ~padded)
                 if part is padded:
                     worst, tried = max(worst, moved), tried + 1
                 else:
                     matters = matters or moved > SAME
     if worst <= SAME and not matters:
         return k.unknown("the outputs do not depend on the other positions either")
+    amount, ran = drop_padding(own, examples, padded)
     where = f"{int(padded.sum())} padded positions of {examples.shape[0]} rows"
+    note = f"{tried} changes tried at {where}"
+    note += ", and less padding" if ran else "; not with less padding, at which it does not run"
     advice = "padding reaches the outputs: pass the mask to every layer that mixes positions, and to the pooling"
-    return judge_change(worst, f"{tried} changes tried at {where}", advice)
+    if amount > max(worst, SAME):
+        advice = "the amount of padding reaches the outputs: divide by the number of real positions, and count from the start"
+    return judge_change(max(worst, amount), note, advice)
 
 
 # --- permutations -----------------------------------------------------------------------------------------------------

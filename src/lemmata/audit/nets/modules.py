@@ -235,18 +235,23 @@ class Copy:
             raise CannotTell("the module returns no tensor of real numbers")
         return found
 
-    def output(self, examples: Examples, training: bool = False, seed: int = 0) -> Any:
-        """The first tensor that the module returns, without gradients."""
+    def values(self, examples: Examples, training: bool = False, seed: int = 0) -> list[Any]:
+        """Every tensor that the module returns, in float64 and without gradients."""
         import torch
 
         with torch.no_grad():
-            return self.outputs(examples, training, seed)[0].double()
+            return [tensor.double() for tensor in self.outputs(examples, training, seed)]
+
+    def output(self, examples: Examples, training: bool = False, seed: int = 0) -> Any:
+        """The first of them."""
+        return self.values(examples, training, seed)[0]
 
     def require_repeatable(self, examples: Examples, training: bool) -> None:
         """Raise CannotTell where two calls on the same input differ."""
         if training not in self.modes:
-            first, second = (self.output(examples, training) for _ in range(2))
-            self.modes[training] = difference(first, second) <= REPEATS
+            first, second = (self.values(examples, training) for _ in range(2))
+            pairs = zip(first, second, strict=True)
+            self.modes[training] = all(difference(a, b) <= REPEATS for a, b in pairs)
         if not self.modes[training]:
             mode = "training" if training else "evaluation"
             raise CannotTell(f"two calls on the same input differ in {mode} mode, at the same seed")

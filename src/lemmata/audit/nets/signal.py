@@ -76,7 +76,7 @@ def sizes_over_depth(fit: k.Fit) -> tuple[list[str], list[float], list[float]]:
 
 
 @k.rule_of_thumb(
-    "signals keep their size over depth: activations and gradients of layers within a factor of 100",
+    "signals keep their size over depth: activations and gradients of layers within a factor of 100, none without a gradient",
     "ML Parameter Initialization; He et al. 2015",
     cost=forwards(4, ROWS),
 )
@@ -99,13 +99,33 @@ def signal_kept(fit: k.Fit) -> k.Evidence:
             worst = max(shown) / min(shown)
             low, high = (names[sizes.index(pick(shown))] for pick in (min, max))
             where = f"{what} of {low!r} are {worst:.3g} times smaller than those of {high!r}"
-    silent = sum(size == 0 for size in backward)
-    note = where + (f"; {silent} of {len(names)} layers get no gradient" if silent else "")
-    if silent == len(names):
-        advice = "no layer gets a gradient: the loss does not depend on them"
-        return k.at_most(math.inf, FACTOR, advice, unit="factor")
+    silent = layers_without_gradient(fit.module_, names, backward)
+    if not silent and not any(backward):
+        return k.unknown("no layer has weights to train")
+    if silent:
+        zero = [name for name in names if is_still_zero(fit.module_.get_submodule(name))]
+        which = ", ".join(map(repr, silent[:3])) + (" …" if len(silent) > 3 else "")
+        note = f"{len(silent)} of {len(set(names))} layers get no gradient: {which}"
+        if zero and max(backward) > 0 and worst <= FACTOR:
+            return k.unknown(f"{note}; the weights of {zero[0]!r} are still zero, and pass none on")
+        advice = f"{which} cannot learn: a unit before the loss is dead, detached or saturated on every row"
+        return k.at_most(math.inf, FACTOR, advice, unit="factor", note=note)
     advice = "initialise for the activation (He for ReLU), normalise, or add skip connections"
-    return k.at_most(worst, FACTOR, advice, unit="factor", note=note)
+    return k.at_most(worst, FACTOR, advice, unit="factor", note=where)
+
+
+def layers_without_gradient(module: Any, names: list[str], backward: list[float]) -> list[str]:
+    """The layers with weights to be trained of which no call passes a gradient back."""
+    most: dict[str, float] = {}
+    for name, size in zip(names, backward, strict=True):
+        most[name] = max(size, most.get(name, 0.0))
+    trained = lambda name: any(p.requires_grad for p in module.get_submodule(name).parameters())  # noqa: E731
+    return [name for name, size in most.items() if size == 0 and trained(name)]
+
+
+def is_still_zero(layer: Any) -> bool:
+    """Whether a matrix of the layer is 0, as some are before training."""
+    return any(p.dim() >= 2 and not bool(p.detach().any()) for p in layer.parameters())
 
 
 # --- dead units -------------------------------------------------------------------------------------------------------
