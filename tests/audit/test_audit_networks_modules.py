@@ -291,3 +291,13 @@ def test_differences_count_what_became_infinite():
     assert difference(a, torch.tensor([1.0, 3.0])) == pytest.approx(0.5)
     assert difference(a, torch.tensor([1.0, math.nan])) == math.inf
     assert difference(torch.tensor([math.nan]), torch.tensor([math.nan])) == 0
+
+
+def test_the_second_mode_is_checked_where_it_differs_and_rows_are_counted():
+    """Without dropout the modes are one function, checked once; with it each takes its own directions."""
+    plain = judged(gradients_true, small(), ROWS)
+    noisy = judged(gradients_true, nn.Sequential(small(), nn.Dropout(0.3)), ROWS)
+    assert plain.verdict == noisy.verdict == "holds"
+    count = [int(found.note.split()[0]) for found in (plain, noisy)]
+    assert count[1] == 2 * count[0]
+    assert f"{len(ROWS)} rows, evaluation and training mode" in plain.note

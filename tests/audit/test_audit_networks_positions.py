@@ -193,3 +193,16 @@ def test_convolutions_shift_and_dense_layers_do_not():
             return x * torch.arange(16, dtype=x.dtype)
 
     assert verdict(Place(), X, name) == "fails"
+
+
+def test_states_and_caches_as_long_as_the_rows_are_no_leak():
+    class Cached(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.cell = nn.GRU(8, 8, batch_first=True)
+
+        def forward(self, x):
+            h, state = self.cell(x)
+            return h, state, h.repeat_interleave(T, 2).unflatten(2, (8, T)).permute(0, 3, 1, 2)
+
+    assert judged(Cached(), torch.randn(T, T, 8), ("causal",), "causal").verdict == "holds"

@@ -310,8 +310,8 @@ def check_mode(fit: k.Fit, own: Copy, training: bool, found: SlopeChecks) -> Non
     found.tensors, found.rows = len(function.tensors), max(found.rows, function.examples.shape[0])
     found.modes.append("training" if training else "evaluation")
     if len(found.modes) > 1:
-        many = [Function(fit, own, modules.examples_of(fit, MANY), mode) for mode in (False, True)]
-        if is_same(*many):
+        rows = modules.examples_of(fit, MANY)
+        if is_same(*(Function(fit, own, rows, mode) for mode in (False, True))):
             return
     missing = compare_slopes(function, found, [[name] for name in function.tensors])
     if missing and not found.wrong:
