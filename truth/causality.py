@@ -97,7 +97,7 @@ class Aside(nn.Module):
         return h, state, later if self.leak == "second" else 2 * h
 
 
-@problems(seeds=20, quick=2)
+@problems(seeds=20, quick=1)
 def asides(seed):
     """A leak in a second output, or where a token stands that the rows may not hold; states as long as there are positions."""
     torch.manual_seed(seed)
