@@ -154,11 +154,11 @@ def test_any_text_is_a_shape_that_comes_back_or_is_refused(text):
         return
     assert parse(" | ".join(map(str, shapes))) == shapes
     for one in shapes:
-        list(one.violations(np.zeros(3)))  # every rule can be applied
+        list(one.violations(np.zeros(3), dict.fromkeys(one.axes, 1)))  # every rule can be applied
 
 
 @pytest.mark.parametrize(
-    "text", ["k,d", "k d >= 0", ">=x", ">=", "<=nan", ">1e5", "=1", "sum=2", "k? d", ">=0 k", "k_"]
+    "text", ["k,d", "k d >= 0", ">=xy", ">=", "<=nan", ">1e5", "=1", "sum=2", "k? d", ">=0 k", "k_"]
 )
 def test_what_is_no_shape_is_refused(text):
     with pytest.raises(ValueError, match="is no shape"):

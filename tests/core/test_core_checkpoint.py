@@ -271,7 +271,7 @@ class Sizing:
         (Sized(np.zeros((3, 4)), -np.ones(3)), "not >= 0"),
         (Sized(np.full((3, 4), np.nan), None), "contains NaN"),
         (Sized(np.zeros(4), None), "not an array with 2 axes"),
-        (Sized(np.zeros((3, 4), bool), None), "not of numbers"),
+        (Sized(np.zeros((3, 4), bool), None), "not of float32"),
     ],
 )
 def test_a_forged_state_that_does_not_fit_the_data_is_refused(tmp_path, state, message):

@@ -121,4 +121,4 @@ def test_every_table_is_written_in_these_words():
     assert sum(map(len, tables)) > 400
     for table in tables:
         for spec, _ in table.values():
-            assert isinstance(spec, type) or parse(spec)
+            assert isinstance(spec, type) or all(map(parse, np.atleast_1d(spec)))

@@ -10,11 +10,13 @@ import time
 
 import numpy as np
 import pytest
-from small_models import ROWS, fitted
+import true_files
+from small_models import ROWS, TEXTS, fitted
 
 import lemmata
 from lemmata import registry
 from lemmata.core import StoreError, store
+from tools import forge
 
 
 def content_of(model):
@@ -254,3 +256,133 @@ def test_a_manifest_that_could_not_be_read_is_not_written(tmp_path, monkeypatch)
     with pytest.raises(StoreError, match="a file holds up to"):
         store.write(tmp_path / "t", "test", {"lists": [[] for _ in range(1000)]})
     assert not (tmp_path / "t").exists()
+
+
+# --- checkpoints, and a share of tools/forge.py -----------------------------------------------------------------------
+
+
+@pytest.fixture
+def true_file(tmp_path, monkeypatch):
+    """By name: the true file, and what is done with it."""
+    monkeypatch.setenv("LEMMATA_CERTIFICATE", "0")
+
+    def find(name, kind):
+        every = true_files.sources(tmp_path, [name], ("never",))
+        return next(one for one in every if one.kind == kind)
+
+    return find
+
+
+def changed(source, path, field, change):
+    """The file with one array of its state changed."""
+    path.write_bytes(source.raw)
+    manifest, arrays = parts_of(path)
+    places_of = forge._places(manifest["content"], "")
+    key = next(holder[at]["key"] for holder, at, name in places_of if name.endswith(field))
+    arrays[key] = change(arrays[key])
+    path.write_bytes(signed(manifest, arrays))
+    return path
+
+
+@pytest.mark.parametrize(
+    ("name", "field", "change"),
+    [
+        ("LDA, Gibbs", ".topics", lambda x: np.full_like(x, 3000)),  # kernels wrote there
+        ("LDA, Gibbs", ".topics", lambda x: x[:-1]),
+        ("K-SVD", ".index", lambda x: np.full_like(x, 10**6)),
+        ("Alignment", ".pairs", lambda x: x + 10**6),
+        ("training by adamw", ".exp_avg", lambda x: x[:1]),  # fused steps read beyond its end
+    ],
+)
+def test_places_and_sizes_in_a_state_are_those_of_the_run(tmp_path, true_file, name, field, change):
+    source = true_file(name, "checkpoint" if name == "Alignment" else "state")
+    path = changed(source, tmp_path / "forged", field, change)
+    outcome, message = true_files.attempt(source, path)
+    assert (outcome, "is damaged" in message) == ("refused", True), message
+
+
+def test_forged_files_are_refused_or_work(tmp_path, monkeypatch):
+    """60 of the 10,000 of `python -m tools.forge`: none kills its process, fills the memory or takes for ever."""
+    monkeypatch.setenv("LEMMATA_CERTIFICATE", "0")
+    names = ["LDA, Gibbs", "Alignment", "PLSA", "conv=(4,)", "SVC kernel=linear"]
+    found = list(true_files.sources(tmp_path, names, ("never",)))
+    counts = {}
+    for source, what, outcome, message, *_ in forge.forge_all(found, 60, 24, tmp_path):
+        counts.setdefault(outcome, []).append((source.name, what, message))
+    assert set(counts) <= {"refused", "works", "error"}, counts
+    assert len(counts.get("error", ())) <= 2, counts["error"]
+    assert len(counts["refused"]) > 20
+
+
+# --- networks, tokenizers, seeds --------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def network(tmp_path_factory):
+    path = tmp_path_factory.mktemp("network") / "net.lemma"
+    model = lemmata.NeuralClassifier(max_iter=1, random_state=0, net__widths=(8,))
+    with lemmata.config(certificate=False):
+        lemmata.save(model.fit(ROWS, np.arange(len(ROWS)) % 2), path)
+    return path
+
+
+def module_of(manifest):
+    return next(one for one in places(manifest, "object") if one["class"] == "Network")
+
+
+@pytest.mark.parametrize("widths", [[4000] * 9, [8] * 4000, [["$"]]])
+def test_a_network_is_compared_with_its_weights_before_it_takes_memory(tmp_path, network, widths):
+    """16 kB asked for gigabytes: it is built without memory first."""
+    manifest, arrays = parts_of(network)
+    config = module_of(manifest)["fields"]["config"]["items"]
+    next(pair for pair in config if pair[0] == "widths")[1] = {"$": "tuple", "items": widths}
+    (tmp_path / "m").write_bytes(signed(manifest, arrays))
+    before, began = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.process_time()
+    with pytest.raises(StoreError):
+        lemmata.load(tmp_path / "m")
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 100_000
+    assert time.process_time() - began < 5
+
+
+@pytest.mark.parametrize("kind", ["network", "class"])
+def test_a_loss_in_a_file_is_no_network(tmp_path, network, kind):
+    manifest, arrays = parts_of(network)
+    fields = {"name": "ConvNet", "fields": {"$": "dict", "items": [["input_shape", [1, 8, 8]]]}}
+    loss = {"$": "object", "class": "Named", "version": 1, "fields": fields}
+    if kind == "network":
+        loss = forge._copy(module_of(manifest), arrays)
+    parameters = next(p for p in manifest["content"]["items"] if p[0] == "parameters")[1]["items"]
+    next(pair for pair in parameters if pair[0] == "loss")[1] = loss
+    (tmp_path / "m").write_bytes(signed(manifest, arrays))
+    with pytest.raises(StoreError, match="its loss is"):
+        lemmata.load(tmp_path / "m")
+
+
+def test_a_pattern_that_can_run_for_ever_is_not_taken_from_a_file(tmp_path):
+    text, slow = lemmata.text, r"(\w+\s?)*$"
+    for pattern in (slow, r"[a-z]+(?:'[a-z]+)?"):
+        with lemmata.config(certificate=False):
+            model = lemmata.PMI(2, min_count=1, tokenizer=text.Tokenizer(token_pattern=pattern))
+            model.tokenizer = text.Tokenizer() if pattern == slow else model.tokenizer
+            model.fit(TEXTS)
+        model.tokenizer = text.Tokenizer(token_pattern=pattern)
+        lemmata.save(model, tmp_path / pattern[:3])
+    assert lemmata.load(tmp_path / "[a-").tokenizer.token_pattern == pattern
+    with pytest.raises(StoreError, match="may take for ever"):
+        lemmata.load(tmp_path / "(\\w")
+    own = text.Tokenizer(token_pattern=slow)
+    assert lemmata.load(tmp_path / "(\\w", tokenizer=own).tokenizer is own
+
+
+def test_seeds_of_a_million_numbers_are_refused_at_once(tmp_path):
+    model = lemmata.KMeans(2, random_state=0).fit(ROWS)
+    model.random_state = np.random.Generator(np.random.PCG64(np.random.SeedSequence(1)))
+    store.write(tmp_path / "s", "test", {"rng": model.random_state})
+    manifest, arrays = parts_of(tmp_path / "s")
+    (seeds,) = places(manifest, "SeedSequence")
+    next(p for p in seeds["state"]["items"] if p[0] == "entropy")[1] = [1] * 2**20
+    (tmp_path / "s").write_bytes(signed(manifest, arrays))
+    began = time.process_time()
+    with pytest.raises(StoreError, match="too many numbers"):
+        store.read(tmp_path / "s", "test")
+    assert time.process_time() - began < 5  # it took 44 s

@@ -48,6 +48,15 @@ class CompletionModel(OneToOneFeatureMixin, TransformerMixin, ModelOfEntries):
     }
     accepts_weights: ClassVar[bool] = False  # of entries, in its objective
 
+    @classmethod
+    def restored(cls, parameters: dict[str, Any], attributes: dict[str, Any]) -> Any:
+        """Raises ValueError where the entries are not those of a matrix of these factors."""
+        model: Any = super().restored(parameters, attributes)
+        shape = len(model.U_), len(model.V_)
+        if model.observed_.shape != shape:
+            raise ValueError(f"observed_ has shape {model.observed_.shape}, the factors {shape}.")
+        return model
+
     # --- what a subclass may say ---
 
     def _fold_reg(self, counts: Array) -> Array:

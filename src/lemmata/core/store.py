@@ -17,6 +17,7 @@ import glob
 import json
 import os
 import secrets
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -123,8 +124,8 @@ def remove_leftovers(path: Path) -> None:
         found.unlink(missing_ok=True)
 
 
-def read(path: Any, kind: str) -> dict[str, Any]:
-    """The content of a file of a kind; StoreError says what is wrong with any other file."""
+def read(path: Any, kind: str, without: Collection[str] = ()) -> dict[str, Any]:
+    """The content of a file of a kind, `without` some parameters; StoreError says what is wrong with any other file."""
     path = Path(path)
     if not path.exists():
         raise FileNotFoundError(f"there is no file {path}.")
@@ -133,15 +134,15 @@ def read(path: Any, kind: str) -> dict[str, Any]:
         raise StoreError(f"{path} is {what}, not a lemmata {kind}.")
     with open(path, "rb") as file:
         try:
-            return read_from(file, kind)
+            return read_from(file, kind, without)
         except StoreError as error:
             raise StoreError(f"{path}: {error}") from error.__cause__
 
 
-def read_from(file: BinaryIO, kind: str) -> dict[str, Any]:
+def read_from(file: BinaryIO, kind: str, without: Collection[str] = ()) -> dict[str, Any]:
     """`read` for an open binary file."""
     try:
-        return _read(file, kind)
+        return _read(file, kind, without)
     except (StoreError, OSError):
         raise
     except (
@@ -152,7 +153,7 @@ def read_from(file: BinaryIO, kind: str) -> dict[str, Any]:
         ) from error
 
 
-def _read(file: BinaryIO, kind: str) -> dict[str, Any]:
+def _read(file: BinaryIO, kind: str, without: Collection[str]) -> dict[str, Any]:
     from safetensors import SafetensorError
     from safetensors.numpy import load as from_bytes
 
@@ -176,6 +177,7 @@ def _read(file: BinaryIO, kind: str) -> dict[str, Any]:
         raise StoreError("the content does not match its hash: the file was altered or damaged.")
     if kind == "model":
         _import_model(manifest.get("content"))
+        _leave_out(manifest.get("content"), without)
     with reading(length):
         content = decode(manifest.get("content"), arrays)
     if not isinstance(content, dict):
@@ -217,6 +219,13 @@ def _import_model(content: Any) -> None:
     for pair in content.get("items", ()) if isinstance(content, dict) else ():
         if isinstance(pair, list) and pair[:1] == ["class"] and pair[-1] in list(registry.MODELS):
             registry.model_class(pair[-1])
+
+
+def _leave_out(content: Any, names: Collection[str]) -> None:
+    """Parameters that the reader has passed are not made out of the file."""
+    for pair in content.get("items", ()) if names and isinstance(content, dict) else ():
+        if pair[0] == "parameters" and isinstance(pair[1], dict):
+            pair[1]["items"] = [one for one in pair[1]["items"] if one[0] not in names]
 
 
 def _manifest(header: dict[str, Any], kind: str) -> dict[str, Any]:
@@ -262,11 +271,12 @@ def save(model: Any, path: Any) -> None:
 def load(path: Any, **given: Any) -> Any:
     """The model in a file written by `save`.
 
-    given : parameters that a file cannot hold, such as a class of yours that a network is of: ``load(path, net=MyNet)``
+    given : parameters that a file cannot hold, such as a class of yours that a network is of: ``load(path, net=MyNet)``;
+        it is called with the numbers and names in the file. What is given is not read from the file.
     """
     from lemmata import registry
 
-    content = read(path, "model")
+    content = read(path, "model", without=given)
     name = content.get("class")
     if not isinstance(name, str) or name not in registry.MODELS:
         raise StoreError(

@@ -178,6 +178,14 @@ class LanczosAlgorithm:
 
     hint = "scale A: its products leave the finite numbers"
 
+    def check_state(self, state: LanczosState, A: Any) -> None:
+        """ValueError where the pieces of a basis from a file do not make one."""
+        shapes = [np.shape(piece) for piece in state.basis]
+        if any(len(shape) != 2 or shape[0] != len(state.next) for shape in shapes):
+            raise ValueError(f"a basis of shapes {shapes}, next to {state.next.shape}.")
+        if sum(shape[1] for shape in shapes) != state.dim:
+            raise ValueError(f"a basis of shapes {shapes} for {state.dim} vectors.")
+
     def init(self, A: Any, rng: np.random.Generator) -> LanczosState:
         """A random block, grown until its Krylov space has k dimensions: the first state with k Ritz pairs."""
         A = checks.as_square(A)

@@ -105,6 +105,16 @@ class EMAlgorithm:
                 f"n_components={self.n_components}: a mixture has at least one component."
             )
 
+    @property
+    def sizes(self) -> dict[str, int]:
+        return {"k": self.n_components}
+
+    def check_state(self, state: EMState, data: Blocks) -> None:
+        """ValueError where the parameters in a state from a file are none of this family's."""
+        self.family.check_parameters(state.params, self.n_components, data.shape[1])
+        if any(type(past.stats) is not type(state.stats) for past in state.past):
+            raise ValueError("its past is that of another family.")
+
     def init(self, data: Blocks, rng: np.random.Generator) -> EMState:
         start = RandomMemberships() if self.start is None else self.start
         weights, params = start.begin(

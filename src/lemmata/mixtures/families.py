@@ -134,6 +134,8 @@ class TableFamily(Family):
         return TableSums(R.sum(axis=0, dtype=np.float64), sums)
 
     def check_parameters(self, params, k, d):
+        if not isinstance(params, Table):
+            raise ValueError(f"its parameters are a {type(params).__name__}, not a Table.")
         width = d if params.sizes is None else int(params.sizes.sum())
         coded = self.name == "categorical"
         if params.values.shape != (k, width) or (params.sizes is not None) != coded:

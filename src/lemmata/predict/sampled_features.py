@@ -85,7 +85,7 @@ class LandmarkState:
     """The numbers of the landmarks, and K(Z, Z)^−½ once it is known."""
 
     version = 1
-    layout: ClassVar = {"chosen": "q int >=0", "root?": "q q"}
+    layout: ClassVar = {"chosen": "q int >=0 <n", "root?": "q q"}
 
     chosen: Array
     root: Array | None

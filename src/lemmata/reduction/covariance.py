@@ -112,7 +112,7 @@ class AxesState:
     """Orthonormal directions and the scatter along each; none before the first step of a direct solver."""
 
     version = 1
-    layout: ClassVar = {"values": "k", "vectors": "r k"}
+    layout: ClassVar = {"values": "k", "vectors product?": "r k"}
 
     values: Array  # (k,) descending
     vectors: Array  # (d, k)
@@ -121,6 +121,11 @@ class AxesState:
 
 class AxesAlgorithm:
     """Base of the solvers here: a state is a basis, and its objective minus the scatter that the basis captures."""
+
+    def check_state(self, state: AxesState, data: Scatter) -> None:
+        """ValueError where a state from a file has axes in another space."""
+        if len(state.vectors) != len(data.mean):
+            raise ValueError(f"its axes have {len(state.vectors)} numbers, not {len(data.mean)}.")
 
     def init(self, data: Scatter, rng: np.random.Generator) -> AxesState:
         return AxesState(np.zeros(0), np.zeros((len(data.mean), 0), data.dtype), None)

@@ -20,6 +20,7 @@ import numpy as np
 
 from lemmata.core.blocks import Blocks
 from lemmata.core.certificate import rounding
+from lemmata.core.files.layout import check_alike
 from lemmata.core.store import digest, storable
 from lemmata.optim.adaptive import Adam
 from lemmata.optim.steps import GradientDescent, OptState, Params, gradient_norm
@@ -105,6 +106,7 @@ class LinearAutoencoderState:
     """The weights with their loss and gradient, what the optimiser remembers, and the position in the data."""
 
     version = 1
+    layout: ClassVar = {"seed epoch": "int >=0"}
 
     params: Params  # (W, V), or (V,) if tied
     gradient: Params  # at these params; of the whole data
@@ -130,6 +132,14 @@ class AutoencoderTraining:
 
     def join(self, W: Array, V: Array) -> Params:
         return (V,) if self.tied else (W, V)
+
+    def check_state(self, state: LinearAutoencoderState, sample: TrainingSample) -> None:
+        """ValueError where a state from a file is none of this network."""
+        V = np.broadcast_to(0.0, (len(sample.mean), self.n_components))
+        slots = state.memory.slots
+        check_alike(self.join(V.T, V), state.params, state.gradient, *slots)
+        if len(slots) != getattr(getattr(self, "optimizer", None), "slots", 0):
+            raise ValueError(f"the optimizer remembers {len(slots)} things.")
 
     def at(
         self, params: Params, sample: TrainingSample, memory: OptState, seed: int, epoch: int

@@ -67,6 +67,13 @@ class Tokenizer:
 
     @classmethod
     def from_fields(cls, fields: dict[str, Any]) -> Tokenizer:
+        """A tokenizer from a file, whose pattern must not be one that can run for ever."""
+        pattern = fields.get("token_pattern")
+        if pattern not in (None, WORD, WORDS) and not _is_simple(pattern):
+            raise ValueError(
+                f"a file's token_pattern={str(pattern)[:80]!r} may take for ever on some text: pass the tokenizer that you "
+                "know, lemmata.load(path, tokenizer=Tokenizer(token_pattern=…))."
+            )
         return cls(**fields)
 
     def __call__(self, text: str) -> list[str]:
@@ -100,6 +107,37 @@ class Tokenizer:
                 end = home[stop - 1] + 1 if stop > start else home[start]
                 found.append((stem(word), home[start], end))
         return found
+
+
+def _is_simple(pattern: str) -> bool:
+    """Whether a pattern repeats nothing but single characters, at most two of them without end.
+
+    Matching then takes at most the cube of a text's length; repeats of groups can take exponential time.
+    """
+    from re import _constants as kinds  # type: ignore[attr-defined]
+    from re import _parser as parser  # type: ignore[attr-defined]
+
+    repeats = (kinds.MAX_REPEAT, kinds.MIN_REPEAT, kinds.POSSESSIVE_REPEAT)
+    single = (kinds.LITERAL, kinds.NOT_LITERAL, kinds.ANY, kinds.IN)
+    endless = 0
+
+    def look(part: Any) -> bool:
+        nonlocal endless
+        if isinstance(part, tuple) and part and part[0] in repeats:
+            least, most, body = part[1]
+            if most == 1:  # "?"
+                return look(body)
+            endless += most == kinds.MAXREPEAT
+            few = least <= 64 and (most <= 64 or most == kinds.MAXREPEAT)
+            return few and endless <= 2 and len(body) == 1 and body[0][0] in single
+        if isinstance(part, tuple) and part and part[0] in (kinds.GROUPREF, kinds.GROUPREF_EXISTS):
+            return False
+        return not isinstance(part, (tuple, list, parser.SubPattern)) or all(map(look, part))
+
+    try:
+        return len(pattern) <= 1000 and look(parser.parse(pattern))
+    except re.error:
+        return False
 
 
 @lru_cache(maxsize=32)

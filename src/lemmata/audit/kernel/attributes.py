@@ -8,10 +8,12 @@ A table gives the shape of each attribute in a few words. Files are checked by t
     "k d"             numbers with two axes; a letter is the same size throughout a table, d that of the features; 2 is two
     ""                one number
     "k >=0 <=1"       … all of them within a range (>=, >, <, and <= up to rounding)
+    "n int >=0 <k"    … below the size of a letter, where it is known from a line before: places in an array
     "k >=0 falling"   … none larger than the one before
     "k sum=1"         … that add up to 1
     "n int"           whole numbers; in files, of an integer type
-    "n float"         of type float32 or float64, in files
+    "n float"         of type float32 or float64, in files; usual in states and other objects
+    "n numbers"       whole or not, in files; usual in attributes
     "n bool"          truth values, in files
     "d text"          words, in files
     "c labels"        words or numbers, in files: the classes of a classifier
@@ -54,7 +56,7 @@ Spec = TypeVar("Spec")
 
 # --- shapes -----------------------------------------------------------------------------------------------------------
 
-KINDS = ("int", "float", "bool", "text", "labels", "nan", "any", "sparse")
+KINDS = ("int", "float", "numbers", "bool", "text", "labels", "nan", "any", "sparse")
 LAWS: dict[str, Callable[[Array], bool]] = {
     "int": lambda x: x.dtype.kind != "f" or bool((x == np.round(x)).all()),
     "falling": lambda x: bool((np.diff(x) <= rounding(x.dtype) * np.abs(x).max(initial=0.0)).all()),
@@ -87,7 +89,7 @@ class Shape:
                 return letter
         return None
 
-    def violations(self, x: Array) -> Iterator[str]:
+    def violations(self, x: Array, sizes: Mapping[str, int]) -> Iterator[str]:
         """Name the ranges and laws that numbers do not obey; NaN obeys them all."""
         if self.words and x.dtype.kind == "f" and np.isnan(x).any():
             x = x[~np.isnan(x)]
@@ -96,7 +98,8 @@ class Shape:
                 if not LAWS[word](x):
                     yield IN_WORDS[word]
             elif limits := _range(word):
-                relation, bound = limits
+                relation, found = limits
+                bound = float(sizes.get(found, np.inf) if found.isalpha() else found)
                 # the largest of rounded shares may be 1 + eps
                 slack = abs(bound) * rounding(x.dtype, x.size) if relation == "<=" else 0.0
                 if not np.all(COMPARE[relation](x, bound + slack)):
@@ -122,9 +125,9 @@ def _parse_one(spec: str) -> Shape:
     return Shape(tuple(axes), tuple(words))
 
 
-def _range(word: str) -> tuple[str, float] | None:
-    found = re.fullmatch(r"([<>]=?)(-?[0-9]{1,9}(?:\.[0-9]{1,9})?)", word)
-    return (found[1], float(found[2])) if found else None
+def _range(word: str) -> tuple[str, str] | None:
+    found = re.fullmatch(r"([<>]=?)(-?[0-9]{1,9}(?:\.[0-9]{1,9})?|[A-Za-z])", word)
+    return (found[1], found[2]) if found else None
 
 
 def shape_for(spec: str, value: Any) -> Shape:
@@ -197,7 +200,7 @@ def _problems_of(name: str, x: Array, spec: str, sizes: dict[str, int]) -> Itera
     elif not np.isfinite(x).all():
         yield f"{name} has {int((~np.isfinite(x)).sum())} numbers that are not finite"
     else:
-        yield from (f"{name} should be {rule}" for rule in shape.violations(x))
+        yield from (f"{name} should be {rule}" for rule in shape.violations(x, sizes))
 
 
 # --- the statements are true ------------------------------------------------------------------------------------------

@@ -64,7 +64,7 @@ class Spread:
     """Total weight W, mean μ and φ(μ) = Σ w ‖x − μ‖² of rows, in float64. Spread() is the empty sum."""
 
     version = 1
-    layout: ClassVar = {"weight total": ">=0"}
+    layout: ClassVar = {"weight total": ">=0", "mean": "d | "}
 
     weight: float = 0.0
     mean: Any = 0.0  # (d,)
@@ -120,7 +120,12 @@ class Coreset:
     """
 
     version = 1
-    layout: ClassVar = {"weights?": "m >=0", "spread": Spread, "rows": "int >=0"}
+    layout: ClassVar = {
+        "points?": "m d sparse",
+        "weights?": "m >=0",
+        "spread": Spread,
+        "rows": "int >=0",
+    }
 
     points: Any = None  # (m, d), dense or CSR
     weights: Any = None  # (m,)
@@ -246,7 +251,7 @@ class CoresetState:
     version = 1
     layout: ClassVar[dict[str, str | type]] = {
         "spread": Spread,
-        "cuts": "b int >=0",
+        "cuts": "b int >=0 <=n",
         "shares": "s >=0",
         "positions": "p >=0",
         "coreset": Coreset,

@@ -168,7 +168,8 @@ class ALS(CompletionModel):
     accepts_weights = True
     stored: ClassVar = {
         **CompletionModel.stored,
-        "rank_ reg_ weighted_reg_ bias_reg_? weighted_bias_reg_? loss_": "audited",
+        "rank_": "int >=k <=k",
+        "reg_ weighted_reg_ bias_reg_? weighted_bias_reg_? loss_": "audited",
         "validation_?": "trials columns nan",
     }
 

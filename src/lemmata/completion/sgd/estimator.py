@@ -73,7 +73,15 @@ class SGDFactorizationState:
     """Factors and biases of the standardised entries x, and what the next epoch needs."""
 
     version = 1
-    layout: ClassVar = {"U": "n k", "V": "d k", "b": "n", "c": "d", "scale": ">0", "rate": ">0"}
+    layout: ClassVar = {
+        "U": "n k",
+        "V": "d k",
+        "b": "n",
+        "c": "d",
+        "scale": ">0",
+        "rate": ">0",
+        "memory": ("n k", "d k", f"n {REMEMBERED}", f"d {REMEMBERED}"),
+    }
 
     U: Array  # (n, k)
     V: Array  # (m, k)
@@ -87,12 +95,6 @@ class SGDFactorizationState:
     epoch: int  # epochs made so far, with those undone: the number that the next epoch's order is drawn with
     seed: int
     loss: float  # the objective at these factors, in the units of the data
-
-    def __post_init__(self):
-        """Kernels do not look where they read, and a state may come from a file."""
-        (n, k), m, widths = self.U.shape, len(self.V), [np.shape(part) for part in self.memory]
-        if widths and widths != [(n, k), (m, k), (n, REMEMBERED), (m, REMEMBERED)]:
-            raise ValueError(f"Adam remembers arrays of shapes {widths} for {n} × {m} entries.")
 
     @property
     def arrays(self) -> tuple[Array, ...]:
@@ -119,6 +121,11 @@ class SGDFactorizationAlgorithm:
     hint: ClassVar[str] = (
         "lower learning_rate or leave it at 'auto', or look for extreme values in the data"
     )
+
+    def check_state(self, state: SGDFactorizationState, data: BlockedEntries) -> None:
+        """ValueError where a state from a file remembers what this optimizer does not, or less."""
+        if bool(state.memory) != (self.optimizer == "adam"):
+            raise ValueError(f"it has {len(state.memory)} memories of {self.optimizer}.")
 
     def init(self, data: BlockedEntries, rng: np.random.Generator) -> SGDFactorizationState:
         sizes, dtype = data.shape, data.x.dtype

@@ -25,7 +25,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from lemmata.core.files.layout import check_layout
+from lemmata.core.files.layout import check_layout, check_types
 
 PADDING = (
     2**24
@@ -242,6 +242,8 @@ def _decode_object(value, arrays):
                 f"the fields of {value['class']} are not those of its version {known}."
             )
         made = cls(**content)
+    if is_dataclass(made):
+        check_types(made)
     check_layout(made, {})
     return made
 
@@ -311,8 +313,10 @@ def _check_bits(found: Any, wanted: Any, where: str) -> None:
 def _decode_random(value, arrays):
     state = decode(value["state"], arrays)
     if value["$"] == "SeedSequence":
-        if not 4 <= state["pool_size"] <= 64:
-            raise StoreError("a seed sequence has an impossible pool.")
+        words = (state["entropy"], state["spawn_key"])
+        # SeedSequence mixes every number in, one after the other
+        if not 4 <= state["pool_size"] <= 64 or any(len(np.atleast_1d(one)) > 256 for one in words):
+            raise StoreError("a seed sequence has an impossible pool, or too many numbers.")
         return np.random.SeedSequence(**state)
     seeds = decode(value.get("seeds"), arrays)
     name = state["bit_generator"]

@@ -6,7 +6,8 @@ Traceback (most recent call last):
 ValueError: means_ contains NaN: the first in row 0, column 1 (counted from 0)...
 
 A storable class, the state of an algorithm among them, has a table of its fields in `layout`, by which a file is checked
-before anything is computed from it: compiled code does not look where it reads.
+before anything is computed from it: compiled code does not look where it reads. Fields are of the types that they are
+declared with. Data and algorithms say the sizes that only they know in `sizes`, the rest in `check_state(state, data)`.
 """
 
 from __future__ import annotations
@@ -14,8 +15,10 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Mapping
 from dataclasses import fields, is_dataclass
+from functools import cache
 from numbers import Integral, Real
-from typing import Any
+from types import UnionType
+from typing import Any, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
 import scipy.sparse as sp
@@ -23,25 +26,38 @@ import scipy.sparse as sp
 from lemmata.audit.kernel.attributes import Shape, entries, shape_for
 from lemmata.core.validation import refuse_malformed, refuse_nonfinite
 
-Spec = str | type
+COUNTS = frozenset(("seed", "steps", "epoch", "epochs", "passes", "batches", "updates", "count"))
+Spec = str | type | tuple[str, ...]  # a tuple: arrays one after the other, or none of them
 KINDS = {
     "text": ("OU", "text"),
     "int": ("iu", "whole numbers"),
     "float": ("f", "float32 or float64"),
     "bool": ("b", "truth values"),
     "labels": ("OUbiuf", "text or numbers"),
+    "numbers": ("iuf", "numbers"),
 }
 
 
-def check_stored(name: str, value: Any, spec: Spec, letters: dict[str, int]) -> None:
-    """Raise ValueError unless a value is what its specification says; `letters` remembers the sizes seen so far."""
+def check_stored(
+    name: str, value: Any, spec: Spec, letters: dict[str, int], usual: str = "numbers"
+) -> None:
+    """Raise ValueError unless a value is what its specification says; `letters` remembers the sizes seen so far.
+
+    usual : the kind of numbers where the specification names none
+    """
+    if isinstance(spec, tuple):
+        if not isinstance(value, tuple) or len(value) not in (0, len(spec)):
+            raise ValueError(f"{name} is not a tuple of {len(spec)} arrays.")
+        for i, (one, wanted) in enumerate(zip(value, spec, strict=False)):
+            check_stored(f"{name}[{i}]", one, wanted, letters, usual)
+        return
     if isinstance(spec, type):
         if not isinstance(value, spec):
             raise ValueError(f"{name} is a {type(value).__name__}, not a {spec.__name__}.")
         if isinstance(value, np.ndarray):  # of a shape that the model itself looks at
-            _check_numbers(name, value, ())
+            _check_numbers(name, value, (), "numbers")
         elif sp.issparse(value):
-            _check_numbers(name, value.data, ())  # type: ignore[attr-defined]
+            _check_numbers(name, value.data, (), "numbers")  # type: ignore[attr-defined]
         check_layout(value, letters, name)
         return
     shape = shape_for(spec, value)
@@ -52,8 +68,9 @@ def check_stored(name: str, value: Any, spec: Spec, letters: dict[str, int]) -> 
     if not shape.axes:
         _check_number(name, value, shape.words)
     else:
-        _check_array(name, value, shape, letters)
-    for rule in shape.violations(np.asarray(value.data if sp.issparse(value) else value)):
+        _check_array(name, value, shape, letters, usual)
+    numbers = np.asarray(value.data if sp.issparse(value) else value)
+    for rule in shape.violations(numbers, letters):
         raise ValueError(f"{name} holds numbers that are not {rule}.")
 
 
@@ -70,11 +87,11 @@ def _check_number(name: str, value: Any, marks: Collection[str]) -> None:
         raise ValueError(f"{name} is infinite.")
 
 
-def _check_array(name: str, value: Any, shape: Shape, letters: dict[str, int]) -> None:
+def _check_array(name: str, value: Any, shape: Shape, letters: dict[str, int], usual: str) -> None:
     stored = value.data if "sparse" in shape.words and sp.issparse(value) else value
     if not isinstance(stored, np.ndarray) or not shape.describes(value.shape):
         raise ValueError(f"{name} is not an array with {len(shape.axes)} axes ({shape}).")
-    _check_numbers(name, stored, shape.words)
+    _check_numbers(name, stored, shape.words, usual)
     refuse_malformed(value, name)
     if letter := shape.other_size(value.shape, letters):
         raise ValueError(
@@ -82,9 +99,9 @@ def _check_array(name: str, value: Any, shape: Shape, letters: dict[str, int]) -
         )
 
 
-def _check_numbers(name: str, value: np.ndarray, marks: Collection[str]) -> None:
-    kinds, wanted = next((KINDS[mark] for mark in KINDS if mark in marks), ("iuf", "numbers"))
-    half = "float" in marks and value.dtype.itemsize < 4
+def _check_numbers(name: str, value: np.ndarray, marks: Collection[str], usual: str) -> None:
+    kinds, wanted = next((KINDS[mark] for mark in KINDS if mark in marks), KINDS[usual])
+    half = value.dtype.kind == "f" and value.dtype.itemsize < 4  # no kernel takes them
     if value.dtype.kind not in kinds or half:
         raise ValueError(f"{name} is an array of {value.dtype}, not of {wanted}.")
     if value.dtype.kind == "f" and "any" not in marks and value.size:
@@ -95,21 +112,99 @@ def _check_numbers(name: str, value: np.ndarray, marks: Collection[str]) -> None
 def check_layout(value: Any, letters: dict[str, int], name: str = "") -> None:
     """Compare the fields of an object with the `layout` of its class, if it has one, and of the objects in them."""
     table: Mapping[str, Spec] = getattr(type(value), "layout", {})
-    layout, name = entries(table), name or type(value).__name__
+    layout, name, run = entries(table), name or type(value).__name__, {"n", "d", *letters}
     for field, (spec, optional) in layout.items():
         item = getattr(value, field)
         if item is not None or not optional:
-            check_stored(f"{name}.{field}", item, spec, letters)
+            check_stored(f"{name}.{field}", item, spec, letters, "float")
     if is_dataclass(value) and not isinstance(value, type):
         for inner in fields(value):
             if inner.name not in layout:
-                _check_inside(getattr(value, inner.name), letters, f"{name}.{inner.name}")
+                _check_inside(getattr(value, inner.name), letters, run, f"{name}.{inner.name}")
 
 
-def _check_inside(item: Any, letters: dict[str, int], name: str) -> None:
-    """Objects within tuples and lists as well; those share only the sizes of the data (n, d) with one another."""
+def _check_inside(item: Any, letters: dict[str, int], run: set[str], name: str) -> None:
+    """Objects within tuples and lists as well; those share only the sizes of the run with one another."""
     if isinstance(item, (tuple, list)):
         for one in item:
-            _check_inside(one, {key: letters[key] for key in "nd" if key in letters}, name)
+            _check_inside(one, {key: letters[key] for key in run & {*letters}}, run, name)
     elif is_dataclass(item):
         check_layout(item, letters, name)
+
+
+# --- the state of a run -----------------------------------------------------------------------------------------------
+
+
+def check_state(algorithm: Any, state: Any, data: Any) -> None:
+    """Raise ValueError unless a state from a file is one that this algorithm could have come to with this data."""
+    wanted = _hints(type(algorithm).init).get("return", Any)
+    if not _is_of(state, wanted):
+        raise ValueError(f"the state is a {type(state).__name__}, not a {_name(wanted)}.")
+    shape = getattr(data, "shape", ())
+    letters = dict(zip("nd", shape, strict=True)) if len(shape) == 2 else {}
+    letters |= getattr(data, "sizes", {}) | getattr(algorithm, "sizes", {})
+    check_layout(state, letters)
+    if hasattr(algorithm, "check_state"):
+        algorithm.check_state(state, data)
+
+
+def check_alike(first: Any, *others: Any) -> None:
+    """Raise ValueError unless all are tuples of arrays of the same shapes: weights, gradients, memory of an optimiser."""
+    shapes = [[np.shape(one) for one in arrays] for arrays in (first, *others)]
+    for other in shapes[1:]:
+        if other != shapes[0]:
+            raise ValueError(f"arrays of shapes {shapes[0]} and {other} belong together.")
+
+
+# --- types ------------------------------------------------------------------------------------------------------------
+
+
+@cache
+def _hints(annotated: Any) -> dict[str, Any]:
+    try:
+        return get_type_hints(annotated)
+    except NameError:  # a name that only type checkers import
+        return {}
+
+
+def check_types(value: Any) -> None:
+    """Raise ValueError unless the fields of a dataclass are of the types that they are declared with."""
+    cls: Any = type(value)
+    for field in fields(value):
+        hint, item = _hints(cls).get(field.name, Any), getattr(value, field.name, cls)
+        if not _is_of(item, hint):
+            kind = type(item).__name__
+            raise ValueError(f"{type(value).__name__}.{field.name} is a {kind}, not {_name(hint)}.")
+        if field.name in COUNTS and hint is int and item < 0:
+            raise ValueError(f"{type(value).__name__}.{field.name} is {item}, not >= 0.")
+
+
+def _is_of(value: Any, hint: Any) -> bool:
+    origin, inside = get_origin(hint), get_args(hint)
+    if hint is Any:
+        return True
+    if origin in (Union, UnionType):
+        return any(_is_of(value, one) for one in inside)
+    if origin is tuple:
+        kinds = (
+            inside[:1] * len(value) if inside[-1] is ... and isinstance(value, tuple) else inside
+        )
+        return (
+            isinstance(value, tuple) and len(value) == len(kinds) and all(map(_is_of, value, kinds))
+        )
+    if origin is dict:
+        return isinstance(value, dict) and all(
+            _is_of(key, inside[0]) and _is_of(item, inside[1]) for key, item in value.items()
+        )
+    if hint in (int, float):  # True is 1 for Python, and NumPy's numbers are none
+        kind = Integral if hint is int else Real
+        whole = not isinstance(value, Integral) or abs(int(value)) < 2**64  # of the machine
+        return isinstance(value, kind) and whole and not isinstance(value, (bool, np.bool_))
+    if hint is bool:
+        return isinstance(value, (bool, np.bool_))
+    plain = isinstance(hint, type) and origin is None and not getattr(hint, "_is_protocol", False)
+    return isinstance(value, hint) if plain else True
+
+
+def _name(hint: Any) -> str:
+    return getattr(hint, "__name__", str(hint))

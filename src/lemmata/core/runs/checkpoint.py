@@ -17,7 +17,7 @@ from typing import Any
 from lemmata.core import store
 from lemmata.core.certification.showing import printable
 from lemmata.core.files.encoding import stored_name
-from lemmata.core.files.layout import check_layout
+from lemmata.core.files.layout import check_state
 from lemmata.core.files.owner import STOPPING, differences, owner_of
 from lemmata.core.loop import Solution
 from lemmata.core.runs.trace import Trace
@@ -74,6 +74,7 @@ class Checkpoint:
         owner = content.get("owner")
         if (
             not isinstance(owner, dict)
+            or any(what != "parameters" and type(mark) is not str for what, mark in owner.items())
             or not isinstance(content.get("trace"), Trace)
             or "state" not in content
         ):
@@ -81,10 +82,16 @@ class Checkpoint:
                 f"{self.path} is damaged: a checkpoint holds an owner, a state and a trace."
             )
         self._refuse_other(owner)
-        self._check_layout(content["state"], data)
-        self._written = len(content["trace"]) - 1
-        resumed = getattr(algorithm, "resume_state", lambda state: state)
-        return resumed(content["state"]), content["trace"]
+        state, trace = content["state"], content["trace"]
+        try:  # a state of other sizes than the data's would lead compiled code astray
+            check_state(algorithm, state, data)
+            state = getattr(algorithm, "resume_state", lambda state: state)(state)
+        except Exception as error:  # as in store.read_from: a forged state can trip any check
+            raise store.StoreError(
+                f"{self.path} is damaged: its state does not fit this data ({error})"
+            ) from error
+        self._written = len(trace) - 1
+        return state, trace
 
     def _refuse_other(self, owner: dict[str, Any]) -> None:
         """Raise ValueError that says what is not this run's."""
@@ -100,7 +107,7 @@ class Checkpoint:
             if "model" in other:
                 other, why = (
                     ["model"],
-                    [f"{owner['model']} in the checkpoint, {self._model['model']} now"],
+                    [f"{owner.get('model')} in the checkpoint, {self._model['model']} now"],
                 )
             elif why:  # the rest follows from them
                 other = [self._model["model"]]
@@ -125,20 +132,9 @@ class Checkpoint:
         if not all(
             isinstance(pair, list) and len(pair) == 2 and all(isinstance(one, str) for one in pair)
             for pair in pairs
-        ):
+        ) or not all(isinstance(name, str) for name in found):
             raise store.StoreError(f"{self.path} is damaged: its parameters are not texts.")
         return found
-
-    def _check_layout(self, state: Any, data: Any) -> None:
-        """A state of other sizes than the data's would lead compiled code astray."""
-        shape = getattr(data, "shape", ())
-        letters = dict(zip("nd", shape, strict=True)) if len(shape) == 2 else {}
-        try:
-            check_layout(state, letters)
-        except ValueError as error:
-            raise store.StoreError(
-                f"{self.path} is damaged: its state does not fit this data ({error})"
-            ) from error
 
     def start(self, solution: Solution) -> None:
         """Write at once: a folder that cannot be written to, or a state that cannot be stored, shows now, not in an hour."""

@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from lemmata.core.files.layout import check_state
 from lemmata.core.loop import DEFAULT_HINT, MaxSteps, Solution, Stop, Stopped
 from lemmata.core.runs.trace import Trace
 from lemmata.core.store import storable
@@ -71,7 +72,22 @@ class Children:
         """The first state of child `index`, given the results before it."""
         return self.child(index).init(data, np.random.default_rng(seed))
 
-    def init(self, data, rng):
+    def check_state(self, state: ChildrenState, data: Any) -> None:
+        """ValueError where a state from a file is none of so many children, or one of theirs is not its own."""
+        begun, ended = len(state.traces), len(state.results)
+        again = all(0 <= index < ended for index in state.again)
+        if not (len(state.seeds) == self.count() and 1 <= begun <= self.count() and again):
+            raise ValueError(
+                f"it has {begun} of {self.count()} children and {len(state.seeds)} seeds."
+            )
+        going_on = not state.ended and not (state.again and ended == self.count())
+        if ended != begun - going_on:
+            raise ValueError(f"{ended} of {begun} children have ended.")
+        for index, one in enumerate(state.results):
+            check_state(self.child(index), one, data)
+        check_state(self.child(state.current), state.state, data)
+
+    def init(self, data, rng) -> ChildrenState:
         seeds = tuple(int(seed) for seed in rng.integers(2**63, size=self.count()))
         return self._begin(ChildrenState(None, "", (), (), seeds), data)
 

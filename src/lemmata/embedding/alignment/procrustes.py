@@ -97,6 +97,12 @@ class ProcrustesAlgorithm:
         W = best_rotation(X, Y)
         return AlignmentState(W, data.pairs, data.pairs[:0], mean_distance(X, Y, W), 1)
 
+    def check_state(self, state: AlignmentState, data: TwoSides) -> None:
+        """ValueError where a state from a file has pairs of words that are not there."""
+        for pairs in (state.pairs, state.found):
+            if (pairs >= (len(data.X), len(data.Y))).any():
+                raise ValueError("it pairs words that the embeddings do not have.")
+
     def step(self, state: AlignmentState, data: TwoSides) -> AlignmentState:
         return state
 

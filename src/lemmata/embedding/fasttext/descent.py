@@ -46,6 +46,11 @@ class Texts:
     def fingerprint(self) -> str:
         return self.data.fingerprint()
 
+    @property
+    def sizes(self) -> dict[str, int]:
+        """The letters of a state that only this problem knows."""
+        return {"c": self.classes}
+
     def batches(self, A: Array, S: Array) -> Any:
         """Return the object that gathers and steps the vectors of mini-batches."""
         if not self.compiled:

@@ -39,7 +39,13 @@ class GloVeState:
     """Vectors and biases of words and contexts, and what the next epoch needs."""
 
     version = 1
-    layout: ClassVar = {"U V": "d k", "b c": "d", "epoch seed": "int >=0", "loss": "any"}
+    layout: ClassVar = {
+        "U V": "d k",
+        "b c": "d",
+        "memory": ("d k", "d k", "d", "d"),
+        "epoch seed": "int >=0",
+        "loss": "any",
+    }
 
     U: Array  # ζ (v, k) float32
     V: Array  # z
@@ -50,14 +56,6 @@ class GloVeState:
     epoch: int
     seed: int
     loss: float  # J at these vectors
-
-    def __post_init__(self):
-        """Kernels do not look where they read, and a state may come from a file."""
-        shapes = [np.shape(part) for part in self.memory]
-        if shapes and shapes != [np.shape(part) for part in (self.U, self.V, self.b, self.c)]:
-            raise ValueError(
-                f"adagrad remembers arrays of shapes {shapes} for {len(self.U)} words."
-            )
 
     @property
     def arrays(self) -> tuple[Array, ...]:
@@ -96,6 +94,16 @@ class GloVeAlgorithm:
     rate: float = 0.1
 
     hint: ClassVar[str] = "lower learning_rate"
+
+    def check_state(self, state: GloVeState, data: GloVeData) -> None:
+        """ValueError where a state from a file is none of these words."""
+        if (
+            state.U.shape != (data.pairs.shape[0], self.vector_size)
+            or bool(state.memory) != self.adaptive
+        ):
+            raise ValueError(
+                f"it has vectors of shape {state.U.shape} and {len(state.memory)} memories."
+            )
 
     def init(self, data: GloVeData, rng: np.random.Generator) -> GloVeState:
         v, k = data.pairs.shape[0], self.vector_size

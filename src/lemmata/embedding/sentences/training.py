@@ -43,6 +43,11 @@ class SentenceText(SampledText):
     sample: float = 1e-3
     ns_exponent: float = 0.75
 
+    @property
+    def sizes(self) -> dict[str, int]:
+        """The letters of a state that only this problem knows."""
+        return {"d": len(self.counts)}
+
     def fingerprint(self) -> str:
         return f"{self.text.fingerprint()} {self.sample} {self.ns_exponent}"
 

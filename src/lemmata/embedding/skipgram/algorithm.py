@@ -50,7 +50,8 @@ class SkipGramState:
         "outputs": "m k",
         "biases": "d",
         "loss running_loss": "any",
-        "epoch seed": "int >=0",
+        "epoch": "int >=0 <=999999999",
+        "seed": "int >=0",
     }
 
     vectors: (
@@ -121,6 +122,16 @@ class SkipGramAlgorithm:
         state = SkipGramState(vectors, outputs, np.zeros(v, np.float32), 0, seed, 0.0, np.nan)
         return self.at(state, data)
 
+    def check_state(self, state: SkipGramState, data: WindowedText) -> None:
+        """ValueError where a state from a file is none of this text: kernels do not look where they write."""
+        rows = len(state.vectors), len(state.outputs), len(state.biases), state.vectors.shape[1]
+        v = len(data.counts)
+        wanted = data.n_inputs, 0 if self.tied else v, v, self.vector_size
+        if rows != wanted:
+            raise ValueError(
+                f"a state of {rows} inputs, outputs, biases and columns; this text has {wanted}."
+            )
+
     def at(self, state: SkipGramState, data: WindowedText) -> SkipGramState:
         """Return the state with its loss."""
         trainer = self._trainer(data, state)
@@ -167,12 +178,6 @@ class SkipGramAlgorithm:
     def _trainer(
         self, data: WindowedText, state: SkipGramState
     ) -> CompiledTrainer | BatchedTrainer:
-        rows = len(state.vectors), len(state.outputs), len(state.biases)
-        wanted = data.n_inputs, 0 if self.tied else len(data.counts), len(data.counts)
-        if rows != wanted:  # from a file: kernels do not look where they write
-            raise ValueError(
-                f"a state of {rows} inputs, outputs and biases; this text has {wanted}."
-            )
         compiles = data.compiles(self.epochs, self.negative, self.vector_size)
         return (CompiledTrainer if compiles else BatchedTrainer)(self, data, state)
 

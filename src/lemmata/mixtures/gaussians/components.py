@@ -75,7 +75,11 @@ class GaussianSums:
     """N, Σ r δ and Σ r δδᵀ (or δ², feature by feature), δ = x − origin. GaussianSums() is the empty sum."""
 
     version = 1
-    layout: ClassVar[dict[str, str]] = {"counts": "k", "sums origin seen?": "k d"}
+    layout: ClassVar[dict[str, str]] = {
+        "counts": "k",
+        "sums origin seen?": "k d",
+        "squares": "k d d | k d | k | ",
+    }
 
     counts: Any = 0.0  # (k,)
     sums: Any = 0.0  # (k, d)

@@ -96,6 +96,8 @@ class Gaussian(Family):
         return worth_compiling(work + holes * k * d * (d * d + 64), above=COMPILED)
 
     def check_parameters(self, params, k, d):
+        if not isinstance(params, GaussianParameters) or params.means.shape != (k, d):
+            raise ValueError(f"its parameters are not {k} means in {d} features.")
         shape = tuple({"k": k, "d": d}[axis] for axis in self.axes)
         for name in ("covariances", "precisions_cholesky"):
             found = getattr(params, name)

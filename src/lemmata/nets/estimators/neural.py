@@ -409,6 +409,9 @@ class Neural(Supervised):
         shape, width = model.input_shape_, model.n_features_in_
         if not all(isinstance(n, int) and n > 0 for n in shape) or math.prod(shape) != width:
             raise ValueError(f"input_shape_ is {shape}, for rows of {width} numbers.")
+        stated = (attributes["module_"].config or {}).get("input_shape", shape)
+        if tuple(np.atleast_1d(stated)) != tuple(shape):
+            raise ValueError(f"its network is for inputs of shape {stated}, not {shape}.")
         model.module_ = model._rebuild(attributes["module_"])
         return model
 
@@ -418,6 +421,9 @@ class Neural(Supervised):
 
         if network.config is not None:
             return network.build()
+        storage.refuse_huge(
+            self._net_parameters(), sum(array.size for array in network.tensors.values())
+        )
         net = self._network(None)
         with own_draws():
             return network.build(net() if isinstance(net, partial) else copy.deepcopy(net))

@@ -4,12 +4,18 @@ by a name in a file.
 Classes are looked up among the public names of `lemmata.nets`; a class of your own is passed when the file is read:
 
     lemmata.load("shirts.lemma", net=MyNet)
+
+It is then called with the numbers and names that the file has for it. A network of ours is built without memory first, and
+compared with the weights in the file.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, fields, is_dataclass
 from importlib import import_module
+from itertools import count
 from typing import Any
 
 import numpy as np
@@ -48,7 +54,7 @@ class Network:
     def build(self, module: Any = None) -> Any:
         """A network of ours with these weights; `module` is used instead, where the class is not ours."""
         from lemmata.nets.training.devices import own_draws
-        from lemmata.nets.training.trainer import load_arrays
+        from lemmata.nets.training.trainer import check_arrays, load_arrays
 
         torch = require("torch", "deep", what="this model")
         if module is None:
@@ -58,7 +64,10 @@ class Network:
                     f"its network is of the class {self.name}, which is not one of lemmata's: "
                     f"pass it, lemmata.load(path, net={self.name})."
                 )
-            _refuse_huge(self.config, sum(array.size for array in self.tensors.values()))
+            refuse_huge(self.config, sum(array.size for array in self.tensors.values()))
+            # without numbers first: a small file may ask for any number of them
+            with torch.device("meta"), _few_parts(len(self.tensors)):
+                check_arrays(found(**self.config), self.tensors)
             with own_draws():
                 module = found(**self.config)
         for name, array in self.tensors.items():
@@ -99,12 +108,36 @@ def find_class(name: str) -> Any:
     return None
 
 
-def _refuse_huge(config: dict[str, Any], size: int) -> None:
-    """Raise ValueError for a network that is out of proportion to its stored weights."""
-    for value in config.values():
-        for number in value if isinstance(value, (tuple, list)) else (value,):
+def refuse_huge(config: dict[str, Any], size: int) -> None:
+    """Raise ValueError for arguments that are out of proportion to the stored weights, or neither numbers nor names."""
+    for name, value in config.items():
+        parts = value if isinstance(value, (tuple, list)) else (value,)
+        if len(parts) > max(64, size):
+            raise ValueError(f"{name} of its network has {len(parts):,} parts.")
+        for number in parts:
+            if not isinstance(number, (int, float, str, type(None))):
+                kind = type(number).__name__
+                raise ValueError(f"{name} of its network is a {kind}, not a number or a name.")
             if isinstance(number, int) and number > max(4096, size):
                 raise ValueError(f"its network has a size of {number:,} and only {size:,} weights.")
+
+
+@contextmanager
+def _few_parts(tensors: int) -> Iterator[None]:
+    """Networks that are built inside have no more parts than so many tensors explain."""
+    from torch.nn.modules import module
+
+    seen = count()
+
+    def watch(owner: Any, name: str, part: Any) -> None:
+        if next(seen) > 256 + 64 * tensors:  # activations and containers have no tensors
+            raise ValueError(f"its network has more parts than {tensors} stored arrays explain.")
+
+    hook = module.register_module_module_registration_hook(watch)
+    try:
+        yield
+    finally:
+        hook.remove()
 
 
 def to_stored(value: Any) -> Any:
@@ -123,11 +156,13 @@ def to_stored(value: Any) -> Any:
 
 def from_stored(value: Any, parameter: str) -> Any:
     """Convert it back; ValueError where it is a class or function that is not ours."""
-    if isinstance(value, Network):
+    if isinstance(value, Network) and parameter == "net":
         return value.build()
+    if isinstance(value, Network):  # a loss with weights, say: it is somebody's own
+        value = Named(value.name, {})
     if isinstance(value, Named):
         found = find_class(value.name)
-        if found is None:
+        if found is None or (value.fields is not None and not is_dataclass(found)):
             raise ValueError(
                 f"its {parameter} is {value.name}, which is not lemmata's: pass it, "
                 f"lemmata.load(path, {parameter}={value.name})."

@@ -23,6 +23,7 @@ from sklearn.metrics import accuracy_score, r2_score
 from sklearn.model_selection import train_test_split
 
 from lemmata.core.blocks import Blocks
+from lemmata.core.files.layout import check_alike
 from lemmata.core.loop import Solution, Stop, Stopped
 from lemmata.core.store import storable
 from lemmata.nets.mlp.network import LOSSES, MLP, Layers, Workspace
@@ -68,7 +69,7 @@ class MLPState:
         "theta": "P",
         "best_theta": "Q",
         "slots": tuple,
-        "held_out": "v int >=0",
+        "held_out": "v int >=0 <n",
         "updates seed epoch waited": "int >=0",
         "rate": ">0",
         "loss": "",
@@ -139,6 +140,14 @@ class MLPAlgorithm:
     hint: ClassVar[str] = "lower learning_rate_init, or scale the columns of X to a common size"
 
     # --- init and step ---
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        return {"P": self.net.n_parameters, "Q": self.net.n_parameters if self.validation else 0}
+
+    def check_state(self, state: MLPState, data: Sample) -> None:
+        """ValueError where the optimiser of a state from a file remembers what it does not here."""
+        check_alike(self.optimizer.slots(state.theta), state.slots)
 
     def init(self, data: Sample, rng: np.random.Generator) -> MLPState:
         seed = int(rng.integers(2**63))
@@ -324,6 +333,10 @@ class MLPQuasiNewton:
     def identity(self) -> Any:
         """Itself without the time limit: a run with a longer one may resume its checkpoint."""
         return replace(self, time_limit=None)
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        return {"P": self.net.n_parameters}
 
     def init(self, data: Sample, rng: np.random.Generator) -> MLPQuasiNewtonState:
         drawn = self.net.start(rng, self.init_kind, data.dtype)

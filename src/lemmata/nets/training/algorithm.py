@@ -49,6 +49,7 @@ from lemmata.nets.training.trainer import (
     Trainer,
     TrainingState,
     arrays_of,
+    check_arrays,
     load_arrays,
     weights_to_use,
 )
@@ -167,6 +168,19 @@ class Training:
             raise ValueError(
                 f"the network does not take the validation data, though it takes the other: {error}"
             ) from error
+
+    def check_state(self, state: TrainingState, data: Any) -> None:
+        """ValueError where the weights, or what the optimiser remembers, are not those of this network."""
+        Place(state.device, state.precision, state.memory_format).check()
+        most = as_data(data).count(self.batch_size)
+        if most is not None and state.batch >= max(most, 1):
+            raise ValueError(f"{state.batch:,} batches of {most:,} in an epoch are done.")
+        with own_draws():
+            self._last = self._trainer_at(state, as_data(data)), state
+        for arrays in (state.model, state.best, state.ema):
+            check_arrays(self._last[0].module, arrays or {}, some=arrays is not state.model)
+            if not all(np.isfinite(array).all() for array in (arrays or {}).values()):
+                raise ValueError("its weights are not all finite numbers.")
 
     def step(self, state: TrainingState, data: Any) -> TrainingState:
         data = as_data(data)

@@ -54,6 +54,17 @@ class Place(NamedTuple):
     precision: str
     layout: str
 
+    def check(self) -> None:
+        """ValueError where this, from a file, is no place of this machine."""
+        _refuse_unknown("precision", self.precision, PRECISIONS[1:])
+        _refuse_unknown("layout", self.layout, LAYOUTS[1:])
+        if choose_device(self.device).startswith("meta"):
+            raise ValueError(f"device={self.device!r} computes nothing.")
+        try:
+            torch.empty(1, device=self.device)
+        except (RuntimeError, AssertionError, NotImplementedError) as error:
+            raise ValueError(f"device={self.device!r} is not on this machine: {error}") from error
+
     @property
     def dtype(self) -> torch.dtype:
         """The type of the weights."""

@@ -168,7 +168,22 @@ def load_memory(
     """Give an optimiser the memory of `memory_of`."""
     optimizer.state.clear()
     for name, kept in memory.items():
-        weight = weights[name]
+        weight = weights.get(name)
+        if weight is None or not isinstance(kept, dict):
+            raise ValueError(
+                f"the optimiser remembers {name!r}, which is no weight of the network."
+            )
+        if kept.keys() != next(iter(memory.values())).keys():
+            raise ValueError(f"the optimiser remembers other things of {name!r} than of others.")
+        for key, value in kept.items():
+            # fused steps do not look where they read
+            numbers = np.asarray(value)
+            fits = numbers.shape in ((), tuple(weight.shape)) and numbers.dtype.kind in "iuf"
+            same = not numbers.ndim or str(numbers.dtype) == str(weight.dtype).split(".")[1]
+            if not fits or not same or not np.isfinite(numbers).all():
+                raise ValueError(
+                    f"{key!r} of {name!r} does not fit a weight of shape {tuple(weight.shape)}."
+                )
         optimizer.state[weight] = {key: _to_tensor(value, weight) for key, value in kept.items()}
 
 

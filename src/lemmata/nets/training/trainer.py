@@ -41,10 +41,10 @@ def arrays_of(module: nn.Module) -> Arrays:
     return found
 
 
-def load_arrays(module: nn.Module, arrays: Mapping[str, Array]) -> None:
-    """Copy arrays into the tensors of a module, which stay where they are; ValueError says what does not fit."""
+def check_arrays(module: nn.Module, arrays: Mapping[str, Array], some: bool = False) -> None:
+    """Raise ValueError unless arrays are those of the tensors of a module, or of some of them."""
     own = module.state_dict()
-    wrong = [*(f"{name} is missing" for name in own if name not in arrays)]
+    wrong = [f"{name} is missing" for name in own if name not in arrays and not some]
     wrong += [f"there is no {name}" for name in arrays if name not in own]
     wrong += [
         f"{name} has shape {arrays[name].shape}, not {tuple(tensor.shape)}"
@@ -56,8 +56,13 @@ def load_arrays(module: nn.Module, arrays: Mapping[str, Array]) -> None:
         raise ValueError(
             f"these weights are not those of this {type(module).__name__}: {wrong[0]}{more}."
         )
+
+
+def load_arrays(module: nn.Module, arrays: Mapping[str, Array]) -> None:
+    """Copy arrays into the tensors of a module, which stay where they are; ValueError says what does not fit."""
+    check_arrays(module, arrays)
     with torch.no_grad():
-        for name, tensor in own.items():
+        for name, tensor in module.state_dict().items():
             tensor.copy_(torch.from_numpy(np.ascontiguousarray(arrays[name])).view(tensor.shape))
 
 

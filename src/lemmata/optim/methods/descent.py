@@ -23,6 +23,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from lemmata.core.files.layout import check_alike
 from lemmata.core.store import storable
 from lemmata.optim.methods.base import NAN
 from lemmata.optim.schedules import rate
@@ -95,6 +96,12 @@ class Descent:
                 f"the gradient has shapes {slopes}, the parameters {shapes}; they must agree."
             )
         return state
+
+    def check_state(self, state: DescentState, data: Any) -> None:
+        """ValueError where a state from a file is none of these parameters."""
+        check_alike(self.start, state.params, state.gradient, *state.memory.slots)
+        if len(state.memory.slots) != len(self.optimizer.init(self.start).slots):
+            raise ValueError(f"the optimizer remembers {len(state.memory.slots)} things.")
 
     def step(self, state: DescentState, data: Any) -> DescentState:
         eta = rate(self.optimizer.step_size, state.memory.count)

@@ -59,9 +59,9 @@ class ElasticNetState:
         "coefs": "p d",
         "losses gaps done": "p",
         "sweeps": "p int >=0",
-        "order": "e int >=0",
-        "cuts": "c int >=0",
-        "waiting": "m int >=0",
+        "order": "e int >=0 <d",
+        "cuts": "c int >=0 <=e",
+        "waiting": "m int >=0 <d",
     }
 
     coefs: Array  # (P, d)

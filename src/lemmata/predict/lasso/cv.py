@@ -89,6 +89,10 @@ class ElasticNetCVAlgorithm:
     tol: float = 1e-4
     max_iter: int = 1000
 
+    @property
+    def sizes(self) -> dict[str, int]:
+        return {"l": len(self.ratios), "a": len(self.grids[0])}
+
     def init(self, data: Folds, rng: Any) -> CVState:
         shape = (len(self.ratios), len(self.grids[0]), len(data.splits))
         yy = float(np.einsum("ij,ij->", data.whole.Y, data.whole.Y))

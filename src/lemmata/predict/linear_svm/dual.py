@@ -35,7 +35,13 @@ class MarginDualState:
     """Multipliers, weights, and which rows are still looked at, of m problems."""
 
     version = 1
-    layout: ClassVar[dict[str, str | type]] = {"alpha": "m n >=0", "w": "m e", "kept": "m n"}
+    layout: ClassVar[dict[str, str | type]] = {
+        "alpha": "m n >=0",
+        "w": "m D",
+        "kept": "m n int >=0 <=1",
+        "bounds": "m 2 any",
+        "primal dual": "m",
+    }
 
     alpha: Array  # (m, n)
     w: Array  # (m, d + 1)

@@ -39,7 +39,12 @@ class InteriorState:
     """Weights, multipliers and slacks of m problems."""
 
     version = 1
-    layout: ClassVar = {"W": "m D", "alpha": "n m >=0", "z xi margins": "n m"}
+    layout: ClassVar = {
+        "W combined": "m D",
+        "alpha": "n m >=0",
+        "z xi margins": "n m",
+        "primal dual": "m any",
+    }
 
     W: Array  # (m, D)
     alpha: Array  # (n, m)

@@ -16,6 +16,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from lemmata.core.engine import map_reduce
+from lemmata.core.files.layout import check_alike
 from lemmata.core.store import storable
 from lemmata.optim.steps import SGD, GradientDescent, OptState
 from lemmata.predict.logistic.newton import refuse_overflow
@@ -66,7 +67,7 @@ class GradientState:
     """Weights with objective and gradient there, and what the method remembers."""
 
     version = 1
-    layout: ClassVar = {"W gradient": "m D", "losses": "m"}
+    layout: ClassVar = {"W gradient at": "m D", "losses": "m", "seed": "int >=0"}
 
     W: Array
     losses: Array
@@ -90,6 +91,9 @@ class GradientAlgorithm:
     start: Array | None = None
 
     hint: ClassVar[str] = "scale the features to a common size"
+
+    def check_state(self, state: GradientState, data: LinearProblem) -> None:
+        check_alike((state.W,), *state.memory.slots)
 
     def init(self, data: LinearProblem, rng: np.random.Generator) -> GradientState:
         W = np.zeros((data.m, data.D)) if self.start is None else self.start

@@ -47,7 +47,12 @@ class NewtonState:
     """Weights with objective and gradient there, and the Hessian of this or an earlier step."""
 
     version = 2
-    layout: ClassVar = {"W gradient": "m D", "losses": "m", "first gap": "any >=0"}
+    layout: ClassVar = {
+        "W gradient": "m D",
+        "losses": "m",
+        "first gap": "any >=0",
+        "hessian?": "m D D | e e",
+    }
 
     W: Array
     losses: Array

@@ -293,6 +293,10 @@ class LinearProblem:
         return cls(data.weighted(marks), loss, ridge, lasso, intercept)
 
     @property
+    def sizes(self) -> dict[str, int]:
+        return dict(zip("nd", self.data.shape, strict=True)) | {"m": self.m, "D": self.D}
+
+    @property
     def m(self) -> int:
         return self.loss.m
 

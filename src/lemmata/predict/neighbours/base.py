@@ -39,7 +39,7 @@ class KeptRows:
     """The rows that were kept, None before the only step."""
 
     version = 1
-    layout: ClassVar[dict[str, str]] = {"y?": "n", "weights?": "n >=0"}
+    layout: ClassVar[dict[str, str]] = {"y?": "n numbers | n m numbers", "weights?": "n >=0"}
 
     X: Any
     y: Any

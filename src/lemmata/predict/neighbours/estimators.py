@@ -215,6 +215,21 @@ class KNeighborsClassifier(_Voting, SeveralOutputsClassifier):
 
     claims = CLASSIFIER_CLAIMS
 
+    @classmethod
+    def restored(
+        cls, parameters: dict[str, Any], attributes: dict[str, Any]
+    ) -> KNeighborsClassifier:
+        """A model from a file, whose labels have to be places in `classes_`."""
+        model: Any = super().restored(parameters, attributes)
+        classes, y = model.classes_, model.y_fit_
+        many = isinstance(classes, list)
+        most = np.array([len(one) for one in (classes if many else [classes])])
+        if y.ndim != 1 + many or y.dtype.kind not in "iu" or (many and y.shape[1] != len(most)):
+            raise ValueError(f"y_fit_ of shape {y.shape} is not of places in classes_.")
+        if not ((y >= 0) & (y < (most if many else most[0]))).all():
+            raise ValueError("y_fit_ holds places beyond classes_.")
+        return model
+
     @property
     def outputs_2d_(self) -> bool:
         """Whether y had several columns."""

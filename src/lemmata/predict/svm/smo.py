@@ -45,7 +45,7 @@ class MachineState:
     """The state of one machine."""
 
     version = 1
-    layout: ClassVar = {"beta": "v", "field": "m", "last": "w int >=0"}
+    layout: ClassVar = {"beta": "v", "field": "m", "last": "w int >=0 <v"}
 
     beta: Array  # (v,)
     field: Array  # (m,) Kβ
@@ -88,10 +88,13 @@ class SMOAlgorithm:
             )
         )
 
+    def check_state(self, state: SMOState, data: Duals) -> None:
+        """ValueError where a state from a file is not that of these machines."""
+        found = [(len(one.beta), len(one.field)) for one in state.machines]
+        if found != [(machine.size, len(machine.members)) for machine in data.machines]:
+            raise ValueError("the state is that of a fit to other data.")
+
     def step(self, state: SMOState, data: Duals) -> SMOState:
-        for machine, one in zip(data.machines, state.machines, strict=True):
-            if (len(one.beta), len(one.field)) != (machine.size, len(machine.members)):
-                raise ValueError("the state is that of a fit to other data.")
         if data.together:
             moved = [
                 one if self.done(one) else self._step_whole(one, machine, data.block(machine))

@@ -36,7 +36,7 @@ class KSVDState:
     """Atoms, and the codes of all rows by place."""
 
     version = 1
-    layout: ClassVar = {"D": "k d", "index": "n s int", "value": "n s", "loss": ">=0"}
+    layout: ClassVar = {"D": "k d", "index": "n s int >=-1 <k", "value": "n s", "loss": ">=0"}
 
     D: Array  # (k, d)
     index: Array  # (n, s), −1 where unused

@@ -42,8 +42,8 @@ class GibbsState:
     """The topic of every token, their counts and averages, α, and where the stream of random numbers is."""
 
     layout: ClassVar[dict[str, str]] = {
-        "topics": "t int >=0",
         "documents mean_documents": "n k >=0",
+        "topics": "t int >=0 <k",
         "words mean_words": "d k >=0",
         "alpha": "k >=0",
     }
@@ -70,6 +70,11 @@ class GibbsAlgorithm:
     learn: bool = False
 
     hint = "look for extreme counts"
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """The letters of a state that only this problem knows."""
+        return {"k": len(self.alpha)}
 
     def _kernels(self, tokens: Tokens) -> ModuleType:
         return pick(tokens.compiled, "lemmata.topics.lda", "_gibbs")

@@ -54,6 +54,11 @@ class OnlineAlgorithm:
 
     hint = "raise learning_offset, or look for extreme counts"
 
+    @property
+    def sizes(self) -> dict[str, int]:
+        """The letters of a state that only this problem knows."""
+        return {"k": len(self.alpha)}
+
     def init(self, data: DocumentParts, rng: np.random.Generator) -> OnlineState:
         k, alpha = len(self.alpha), np.asarray(self.alpha)
         lam = first_lam(self.beta, data.shape[1], k, data.dtype, rng)

@@ -64,6 +64,11 @@ class Tokens:
         nanoseconds = passes * (60e3 * longest + 20.0 * len(words) * topics)
         self.compiled = worth_compiling(nanoseconds, above=COMPILE_ABOVE)
 
+    @property
+    def sizes(self) -> dict[str, int]:
+        """The letters of a state that only this problem knows."""
+        return {"t": len(self)}
+
     @staticmethod
     def _count_matrix(data: Blocks) -> sp.csr_array:
         """All blocks as one CSR matrix of whole numbers; a document of weight 2 is there twice."""

@@ -78,6 +78,11 @@ class VariationalAlgorithm:
 
     hint = "look for extreme counts"
 
+    @property
+    def sizes(self) -> dict[str, int]:
+        """The letters of a state that only this problem knows."""
+        return {"k": len(self.alpha)}
+
     def init(self, data: DocumentParts, rng: np.random.Generator) -> VariationalState:
         m, k, alpha = data.shape[1], len(self.alpha), np.asarray(self.alpha)
         lam = first_lam(self.beta, m, k, data.dtype, rng)

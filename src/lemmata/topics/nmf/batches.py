@@ -8,7 +8,7 @@ that later ones would have changed (Mairal et al. 2010): passes over the data, o
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -29,6 +29,7 @@ class BatchSums:
     """Statistics of rows and their W that determine H. BatchSums() is the empty sum."""
 
     version = 1
+    layout: ClassVar = {"products": Products, "counts": "d k | ", "slopes": "k | d k | "}
 
     products: Products = Products()  # of least squares: A, B and what goes with them
     counts: Any = 0.0  # of the divergence: m_zj (m, k)

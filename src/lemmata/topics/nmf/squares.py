@@ -56,6 +56,8 @@ def square_of(V: Array) -> float:
 class Products:
     """Products of rows and their W that determine H. Products() is the empty sum."""
 
+    layout: ClassVar = {"gram": "k k | d k k | ", "cross": "d k | "}
+
     gram: Any = 0.0  # A = Σ s w wᵀ, (k, k), or (m, k, k) over the known rows of every column
     cross: Any = 0.0  # B = Σ s x wᵀ, (m, k)
     square: float = 0.0  # Σ s x²
