@@ -208,7 +208,11 @@ ALIGNMENT_CLAIMS = (
         },
         places_wrong,
     ),
-    statements_true(statement_errors, cost=_work),
+    statements_true(
+        statement_errors,
+        cost=_work,
+        unchecked="n_features_in_ seeds_ n_unknown_ source_words_ target_words_",
+    ),
     orthogonal_map,
     no_better_rotation,
     rotation_determined,

@@ -179,7 +179,8 @@ def _problems(fit: Fit, attributes: Mapping[str, str]) -> Iterator[str]:
     sizes: dict[str, int] = {}
     if fit.has_data:
         sizes["d"] = fit.data.shape[1]
-        if (stated := fit.get("n_features_in_")) not in (None, sizes["d"]):
+        stated = fit.get("n_features_in_", sizes["d"])
+        if stated != sizes["d"] and any("d" in spec.split() for spec in attributes.values()):
             yield f"n_features_in_ is {stated}, and there are {sizes['d']:,} columns"
     for name, (spec, optional) in entries(attributes).items():
         value = fit.get(name)
