@@ -178,10 +178,9 @@ def attributes_sound(
 def _problems(fit: Fit, attributes: Mapping[str, str]) -> Iterator[str]:
     sizes: dict[str, int] = {}
     if fit.has_data:
-        sizes["d"] = fit.data.shape[1]
-        stated = fit.get("n_features_in_", sizes["d"])
-        if stated != sizes["d"] and any("d" in spec.split() for spec in attributes.values()):
-            yield f"n_features_in_ is {stated}, and there are {sizes['d']:,} columns"
+        d = sizes["d"] = fit.data.shape[1]
+        if d != fit.get("n_features_in_", d) and "d" in " ".join(attributes.values()).split():
+            yield f"n_features_in_ is {fit.n_features_in_}, and there are {d:,} columns"
     for name, (spec, optional) in entries(attributes).items():
         value = fit.get(name)
         if value is not None:
