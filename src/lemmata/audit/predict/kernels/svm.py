@@ -190,8 +190,7 @@ def _kept_vectors(fit: claims.Fit) -> Any:
 
 def _disagreements(fit: claims.Fit) -> Iterator[str]:
     support, coef = np.asarray(fit.support_), dense(fit.dual_coef_)
-    s = len(support)
-    regression = is_regression(fit)
+    s, regression = len(support), is_regression(fit)
     k = 2 if regression else len(fit.classes_)
     if len(np.unique(support)) != s or (s and support.min() < 0):
         yield "support_ names a row twice, or a row before the first"
