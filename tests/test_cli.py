@@ -936,3 +936,29 @@ def test_certify_names_the_commands_that_its_advice_comes_to(work, tmp_path):
 )
 def test_the_parameters_in_advice_are_moved_by_a_step(advice, changes):
     assert changes_in(advice, lemmata.KMeans()) == changes
+
+
+def test_labelled_texts_are_fitted_and_a_line_without_label_is_named(tmp_path):
+    from lemmata.cli.words import read_labelled
+
+    (tmp_path / "t.txt").write_text("__label__x a b\n__label__y c d\nno label\n")
+    with pytest.raises(ValueError, match=r"line 3 of .* begins with 'no'"):
+        read_labelled(str(tmp_path / "t.txt"))
+    (tmp_path / "t.txt").write_text("__label__x a b\n__label__y c d\n" * 4)
+    assert "FastTextClassifier" in invoke("fit", "fasttextclassifier", tmp_path / "t.txt")
+
+
+def test_vectors_of_glove_begin_with_the_first_word(tmp_path):
+    (tmp_path / "glove.txt").write_text("the 0.1 0.2\nof 0.3 0.1\ncat 0.5 0.1\n")
+    found = invoke("nearest", tmp_path / "glove.txt", "the")
+    assert {line.split()[0] for line in found.splitlines()} == {"of", "cat"}
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="a device of Linux")
+def test_a_full_disk_behind_stdout_is_told():
+    with open("/dev/full", "w") as full:
+        found = subprocess.run(
+            [*COMMAND, "--version"], stdout=full, stderr=subprocess.PIPE, text=True, check=False
+        )
+    assert found.returncode == 1
+    assert found.stderr == "lemmata: No space left on device.\n"

@@ -195,6 +195,7 @@ def test_a_checkpointed_fit_can_be_run_again(name, tmp_path):
         ("one text", "documents is one text"),
         (b"bytes", "documents is one text"),
         (7, "documents is a int"),
+        ({"a b": 1, "b c": 2}, "documents is a dict"),
         (np.eye(3), "of numbers or columns"),
         ([], r"no word|0 texts"),
         (["", " "], r"no word|holds? words"),

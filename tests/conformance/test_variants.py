@@ -169,6 +169,83 @@ def test_nan_and_infinity_in_sparse_rows_and_blocks_are_refused(name, value):
             fitted(name, source, y)
 
 
+def with_value(value, row=1):
+    def changed(X):
+        X = X.copy()
+        X[row, 1] = value
+        return X
+
+    return changed
+
+
+def by_dask(change):
+    return lambda X: pytest.importorskip("dask.array").from_array(change(X), chunks=(15, 3))
+
+
+REFUSED = {
+    "NaN": with_value(np.nan),
+    "infinity": with_value(np.inf),
+    "complex": lambda X: X * 1j,
+    "objects": lambda X: np.full(X.shape, object()),
+    "strings": lambda X: np.full(X.shape, "a"),
+    "dict": lambda X: {"a": 1},
+    "None": lambda X: None,
+    "no rows": lambda X: X[:0],
+    "one row": lambda X: X[0],
+    "three axes": lambda X: X[None, :, :2],
+    "another width": lambda X: X[:, :2],
+    "dask NaN": by_dask(with_value(np.nan)),
+    "dask infinity": by_dask(with_value(np.inf)),
+    "dask complex": by_dask(lambda X: X * 1j),
+}
+# where NaN is not known, and where a dask array is read as one of entries
+HOLES = {"NaN", "dask NaN", "dask infinity", "dask complex"}
+
+
+@pytest.mark.parametrize("name", common.MODELS)
+def test_bad_rows_are_refused_by_a_fitted_model(name):
+    X = rows(name)
+    model = fitted(name, X)
+    for found, change in REFUSED.items():
+        if (common.takes_holes(name) and found in HOLES) or (
+            found == "None" and hasattr(model, "kneighbors")
+        ):
+            continue
+        with pytest.raises((ValueError, TypeError)) as refused:
+            common.output(model, change(X))
+        assert len(str(refused.value)) > 20, found
+
+
+def test_lazy_predictions_of_dask_arrays_are_those_of_arrays():
+    X = rows("SVC")
+    for name in ("SVC", "LinearSVC", "LogisticRegression", "MLPClassifier"):
+        model = fitted(name, X)
+        assert np.array_equal(np.asarray(model.predict(by_dask(np.copy)(X))), model.predict(X))
+
+
+@pytest.mark.parametrize(
+    "name", ["NeuralClassifier", "MLPRegressor", "NMF", "LDA", "KNeighborsRegressor"]
+)
+def test_what_ended_in_an_error_of_another_library_is_named(name):
+    X = rows(name)
+    if name == "MLPRegressor":  # takes sparse blocks
+        whole = fitted(name, sp.csr_array(X), common.targets(common.made(name), X))
+        parts = fitted(name, [sp.csr_array(X[:20]), sp.csr_array(X[20:])], common.targets(whole, X))
+        assert bits(parts, X) == bits(whole, X)
+    elif name == "NeuralClassifier":
+        with pytest.raises(TypeError, match="a block of X is sparse"):
+            fitted(name, [sp.csr_array(X)], common.targets(common.made(name), X))
+    elif name == "LDA":
+        with pytest.raises(ValueError, match=r"add up to 1e\+150"):
+            fitted(name, np.rint(with_value(1e150)(X)), learning_method="gibbs")
+    elif name == "NMF":
+        with pytest.raises(ValueError, match=r"holds 1e\+200 in row 1, column 1"):
+            fitted(name, with_value(1e200)(X))
+    else:
+        with pytest.raises(ValueError, match=r"holds 1e\+200 in row 1, column 1"):
+            fitted(name, X).predict(with_value(1e200)(X))
+
+
 # --- numbers ----------------------------------------------------------------------------------------------------------
 
 

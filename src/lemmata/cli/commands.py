@@ -38,7 +38,14 @@ from lemmata.cli.tables import (
     takes_holes,
     without_names,
 )
-from lemmata.cli.words import Analogies, certify_words, holds_vectors, read_texts, reads_text
+from lemmata.cli.words import (
+    Analogies,
+    certify_words,
+    holds_vectors,
+    read_labelled,
+    read_texts,
+    reads_text,
+)
 
 Report = Annotated[
     Path | None,
@@ -173,6 +180,13 @@ def _fit_to_file(
         fit_whole(model, read_texts(data), None, watch)
         if check_all:
             model.certificate_ = model.certify(read_texts(data))
+        return model, None
+    if name == "FastTextClassifier":
+        table.refuse_for(name)
+        labelled = read_labelled(data)
+        fit_whole(model, *labelled, watch)
+        if check_all:
+            model.certificate_ = model.certify(*labelled)
         return model, None
     rows = table.read(data, holes=takes_holes(model))
     needs_target(model, rows.y)

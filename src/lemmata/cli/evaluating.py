@@ -43,6 +43,10 @@ def evaluate(
     model = load(file)
     if not hasattr(model, "predict"):
         raise TypeError(f"a {type(model).__name__} predicts nothing that could be compared.")
+    if type(model).__name__ == "LassoPath":
+        raise TypeError(
+            f"a LassoPath predicts a column for each of its {len(model.alphas_)} penalties; fit Lasso or LassoCV."
+        )
     rows = table.read(data, model)
     needs_target(model, rows.y)
     seen = None if train is None else table.read(train, model)

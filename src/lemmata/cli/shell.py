@@ -53,6 +53,9 @@ class Commands(TyperGroup):
             words = shorten(one_line(error.format_message()))
             print(f"lemmata: {words} See: {path} --help", file=sys.stderr)
             code = BAD_USAGE
+        except OSError as error:  # of --help and --version, which run no command
+            _discard_stdout()
+            code = refuse(_message(error)).exit_code
         sys.exit(code)
 
     def invoke(self, ctx: Any) -> Any:

@@ -49,6 +49,20 @@ def read_texts(data: str) -> Any:
     return (line.rstrip("\n") for line in sys.stdin) if data == "-" else read(data)
 
 
+def read_labelled(data: str) -> tuple[list[str], list[str]]:
+    """Texts and their labels, as fastText has them: `__label__name` and the text on each line."""
+    texts, labels = [], []
+    for number, line in enumerate(read_texts(data), start=1):
+        label, _, text = line.strip().partition(" ")
+        if not label.startswith("__label__"):
+            raise ValueError(
+                f"line {number} of {data} begins with {label[:40]!r}; each line is __label__NAME and a text."
+            )
+        texts.append(text)
+        labels.append(label.removeprefix("__label__"))
+    return texts, labels
+
+
 def holds_vectors(file: Path) -> bool:
     """Whether a file is one of vectors, by its ending, rather than a saved model."""
     from lemmata.embedding.vectors.files import FORMATS

@@ -139,7 +139,7 @@ class CompletionModel(OneToOneFeatureMixin, TransformerMixin, ModelOfEntries):
             (n, m), (rows, columns) = self.observed_.shape, data.shape
             raise ValueError(
                 f"these should be entries of the same {n} × {m} matrix; got {rows} × {columns}. Observed.split makes such a "
-                "pair of training and test entries."
+                "pair of training and test entries; cross_val_score splits (user, item) pairs of lemmata.Pairs(model)."
             )
         return self._weighted_like_training(data)
 

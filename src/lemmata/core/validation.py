@@ -74,6 +74,20 @@ def refuse_nonfinite_blocks(data: Any, *, allow_nan: bool, names: Sequence[str] 
         first += rows.shape[0]
 
 
+def refuse_large(X: Any, power: int = 2) -> None:
+    """Raise ValueError where sums over X of this power of its numbers, with some room, leave float64."""
+    most = float(np.finfo(np.float64).max / (16.0 * max(1, X.shape[0] * X.shape[1]))) ** (1 / power)
+    if most > float(np.finfo(X.dtype).max):  # no float32 is that large
+        return
+    found = _first(X, lambda values: np.abs(values) > most)
+    if found is not None:
+        row, column, value = found
+        raise ValueError(
+            f"Input X holds {value:.3g} in row {row}, column {column} (counted from 0), and sums of numbers like that to the "
+            f"power of {power} leave float64; divide X by a constant, or look at that row."
+        )
+
+
 def all_finite(X: Any, allow_nan: bool = False) -> bool:
     """Whether X holds no infinity, and no NaN unless that is allowed: one fast sum, and a closer look if it overflows."""
     numbers = X.data if sp.issparse(X) else X

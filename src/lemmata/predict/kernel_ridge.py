@@ -124,7 +124,7 @@ class DualRidgeAlgorithm:
 
 def solve_shifted(K: Array, Y: Array, alpha: float) -> Array:
     """Solve (K + αI)C = Y; where that has no Cholesky factor, directions of K within rounding are left out."""
-    shifted = K.copy()
+    shifted = K.copy(order="F")  # LAPACK's own order: another one is copied once more
     shifted[np.diag_indices_from(K)] += alpha
     try:
         factor = scipy.linalg.cho_factor(shifted, lower=True, overwrite_a=True, check_finite=False)

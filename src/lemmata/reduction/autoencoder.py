@@ -30,7 +30,7 @@ from typing import Any, ClassVar
 import numpy as np
 import scipy.sparse as sp
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.validation import check_array, check_is_fitted
 
 from lemmata.audit.reduction.linear_autoencoder import AUTOENCODER_CLAIMS, DESCENT_CLAIMS
 from lemmata.core import common
@@ -221,7 +221,7 @@ class LinearAutoencoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Model
     def inverse_transform(self, X) -> Array:
         """The reconstruction Vz + mean_ of every code z."""
         check_is_fitted(self)
-        Z = np.asarray(X)
+        Z = check_array(X, dtype=[np.float64, np.float32], input_name="codes")
         if Z.ndim != 2 or Z.shape[1] != self.decoder_.shape[1]:
             raise ValueError(
                 f"X has shape {Z.shape}; codes have shape (n_samples, {self.decoder_.shape[1]})."

@@ -14,6 +14,7 @@ import scipy.sparse as sp
 
 from lemmata.core.blocks import Blocks, is_stream
 from lemmata.core.estimator import Model
+from lemmata.core.validation import refuse_large
 from lemmata.text.counting import Counts
 from lemmata.text.reading import Files
 
@@ -57,6 +58,7 @@ class ModelOfCounts(Model):
                 raise ValueError(
                     f"Negative values in data passed to {type(self).__name__}: the least is {least:g}; counts are >= 0."
                 )
+            refuse_large(rows, power=1)
         return data
 
     def _validated_counts(

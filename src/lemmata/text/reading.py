@@ -111,6 +111,10 @@ def _documents(lines: Iterator[str], unit: str) -> Iterator[str]:
 
 def refuse_tables(source: Any) -> None:
     """Tables and matrices can be iterated over, too; a broken sparse one would take the process with it."""
+    if isinstance(source, dict):
+        raise TypeError(
+            "documents is a dict, whose keys would be read; pass list(d) or list(d.values())."
+        )
     table = hasattr(source, "tocsr") or hasattr(source, "columns")
     if table or (
         hasattr(source, "dtype") and (np.ndim(source) != 1 or source.dtype.kind not in "OUT")

@@ -242,6 +242,8 @@ class LightweightCoreset(Model):
         return epsilon_of(self.coreset_, data, sets)
 
     def _centers(self, centers) -> Array:
+        if np.iscomplexobj(centers):
+            raise ValueError("Complex data not supported: centres are real numbers.")
         centers = np.asarray(centers, dtype=np.float64)
         if centers.ndim != 2 or centers.shape[1] != self.n_features_in_ or not len(centers):
             raise ValueError(

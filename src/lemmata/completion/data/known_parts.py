@@ -10,7 +10,7 @@ import scipy.sparse as sp
 
 from lemmata.completion.observed import Observed
 from lemmata.core.blocks import MAX_ROWS, Blocks
-from lemmata.core.validation import check_weights
+from lemmata.core.validation import check_weights, refuse_large
 from lemmata.text.documents import ModelOfCounts
 
 
@@ -59,6 +59,7 @@ class ModelOfParts(ModelOfCounts):
             data, least = super()._validate_rows(X, sample_weight, reset, min_samples), 0.0
             known = False
             for rows, _ in data:
+                refuse_large(rows)
                 known = known or sp.issparse(rows) or not bool(np.isnan(rows).all())
                 if sp.issparse(rows) and np.isnan(rows.data).any():
                     raise ValueError(

@@ -1,6 +1,7 @@
 """Files of word vectors: word2vec's text and binary formats, as gensim and fastText write them, and safetensors.
 
-    text         first line "n_words vector_size", then a word and its numbers on every line   (.txt, .vec, and .gz of them)
+    text         first line "n_words vector_size", then a word and its numbers on every line   (.txt, .vec, and .gz of them);
+                 GloVe's own files have no such first line
     binary       the same first line, then each word, a space, and its float32 numbers          (.bin)
     safetensors  "vectors" (n, k), "words" (UTF-8 bytes, a line each), "counts" if known          (.safetensors)
 
@@ -111,13 +112,28 @@ def read(path: Any, format: str | None = None, *, limit: int | None = None) -> W
         if chosen == "safetensors":
             return _map_file(path)
         with gzip.open(path) if path.suffix == ".gz" else open(path, "rb") as file:
-            n, k = _header(file.readline(100))
+            line = file.readline(LONGEST_WORD + 64 * MOST_NUMBERS)
+            if chosen == "text" and (k := _numbers_after_word(line)):
+                n = 1 + sum(1 for _ in file)
+                file.seek(0)
+            else:
+                n, k = _header(line)
             n = n if limit is None else min(n, limit)
             return (_from_text if chosen == "text" else _from_binary)(file, n, k)
     except UnreadableVectors as error:
         raise UnreadableVectors(f"{path}: {error}") from None
     except (EOFError, gzip.BadGzipFile) as error:
         raise UnreadableVectors(f"{path} is damaged or truncated ({error}).") from error
+
+
+def _numbers_after_word(line: bytes) -> int:
+    """How many numbers follow a word, two or more: GloVe's files begin with the first vector; 0 where they do not."""
+    parts = line.split()
+    try:
+        np.array(parts[1:], dtype=np.float64)
+    except ValueError:
+        return 0
+    return len(parts) - 1 if len(parts) > 2 else 0
 
 
 def _header(line: bytes) -> tuple[int, int]:

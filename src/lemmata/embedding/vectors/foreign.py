@@ -76,6 +76,8 @@ def _with_words(words: Any, matrix: Any, counts: Any) -> tuple[Array, Array, Arr
         raise ValueError(
             f"{len(words):,} words and vectors of shape {matrix.shape}: pass a matrix with a row for every word."
         )
+    if matrix.dtype.kind not in "biuf":
+        raise ValueError(f"vectors have dtype {matrix.dtype}; vectors of words hold real numbers.")
     return words, matrix, None if counts is None else np.asarray(counts)
 
 

@@ -51,6 +51,8 @@ def flatten(X: Any, wanted: Shape | None = None, fitted: bool = False) -> tuple[
         X = X.detach().cpu().numpy()
     if isinstance(X, (list, tuple)) and not is_stream(X):
         X = _as_array(X)
+    if isinstance(X, (list, tuple)) and any(hasattr(block, "tocsr") for block in X):
+        raise TypeError("a block of X is sparse; networks take dense blocks: pass block.toarray().")
     ndim, shape = getattr(X, "ndim", 2), wanted
     if ndim > 2:
         shape = _shape_of(tuple(X.shape), wanted, fitted)

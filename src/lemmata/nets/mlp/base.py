@@ -8,6 +8,7 @@ from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
+import scipy.sparse as sp
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.metaestimators import available_if
 
@@ -155,13 +156,17 @@ class Perceptron(Supervised):
 
     def _problem(self, data: Blocks) -> training.Sample:
         data = self._weight_rows(data)
-        assert data.targets is not None
+        targets = data.targets
+        assert targets is not None
         whole = data.source if isinstance(data.source, np.ndarray) or data.sparse else None
         if whole is None:  # a stream or a dask array: batches are drawn from all rows
-            whole = np.concatenate([rows for rows, _ in data])
-        return training.Sample(
-            data, whole, self._loss_targets(data.targets, data.dtype), data.weights
-        )
+            parts = [rows for rows, _ in data]
+            if any(map(sp.issparse, parts)):
+                data = Blocks.of(sp.vstack(parts), data.weights).with_targets(targets)
+                whole = data.source
+            else:
+                whole = np.concatenate(parts)
+        return training.Sample(data, whole, self._loss_targets(targets, data.dtype), data.weights)
 
     def _weight_rows(self, data: Blocks) -> Blocks:
         """The rows with the weights of the loss."""

@@ -25,7 +25,7 @@ from lemmata.core.estimator import Model
 from lemmata.core.loop import Never
 from lemmata.core.parameters import COUNT, KW_ONLY, choice, fitted, parameter
 from lemmata.core.store import storable
-from lemmata.core.validation import Interval
+from lemmata.core.validation import Interval, refuse_large
 from lemmata.predict.kernels.tiles import all_rows
 from lemmata.predict.neighbours.metrics import ALGORITHMS, METRICS, effective_metric, search_of
 
@@ -175,7 +175,9 @@ class Neighbours(Model):
 
     def _queries(self, X: Any) -> Any:
         """Validate rows to find neighbours of; sparse where the rows of the fit are."""
-        return like(all_rows(self._validate_rows(X, reset=False)), self.X_fit_)
+        queries = all_rows(self._validate_rows(X, reset=False))
+        refuse_large(queries)  # their distances would all be infinite
+        return like(queries, self.X_fit_)
 
     def kneighbors(self, X=None, n_neighbors=None, return_distance=True):
         """The k nearest rows of the fit, nearest first; of rows at the same distance the one with the lower number.

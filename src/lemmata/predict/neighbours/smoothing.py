@@ -29,6 +29,7 @@ from lemmata.core.certificate import Fit
 from lemmata.core.loop import Never
 from lemmata.core.parameters import KW_ONLY, POSITIVE, choice, fitted, parameter
 from lemmata.core.supervised import Regressor
+from lemmata.core.validation import refuse_large
 from lemmata.predict.kernels.tiles import all_rows, squared_distances
 from lemmata.predict.neighbours.base import KeepRows, forget_missing, like
 from lemmata.predict.neighbours.selection import in_blocks
@@ -128,7 +129,9 @@ class KernelSmoother(Regressor):
     def predict(self, X):
         """The weighted mean of all targets, (q,) or (q, outputs)."""
         check_is_fitted(self)
-        Q, y = like(all_rows(self._validate_rows(X, reset=False)), self.X_fit_), self.y_fit_
+        Q, y = all_rows(self._validate_rows(X, reset=False)), self.y_fit_
+        refuse_large(Q)
+        Q = like(Q, self.X_fit_)
         counts = getattr(self, "sample_weight_fit_", None)
         found = np.empty((Q.shape[0], *y.shape[1:]))
 

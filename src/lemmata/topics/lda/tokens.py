@@ -36,6 +36,9 @@ class TokenBlock:
     indptr: Array
 
 
+MOST_TOKENS = 2**36  # beyond the memory of any machine this runs on
+
+
 def whole_numbers(numbers: Array, what: str) -> Array:
     """Numbers as ints; raises where they are not whole."""
     rounded = np.rint(numbers)
@@ -44,6 +47,11 @@ def whole_numbers(numbers: Array, what: str) -> Array:
         raise ValueError(
             f'{what} are whole numbers for learning_method="gibbs", which gives every token a topic; found {bad:g}. '
             'Pass counts, or learning_method="batch" or "online", which take any numbers >= 0.'
+        )
+    if rounded.sum(dtype=np.float64) > MOST_TOKENS:
+        raise ValueError(
+            f'{what} add up to {rounded.sum(dtype=np.float64):.3g}, and learning_method="gibbs" keeps a topic for each of at '
+            f'most {MOST_TOKENS:,}; divide them by a constant, or pass learning_method="batch" or "online".'
         )
     return rounded.astype(np.int64)
 

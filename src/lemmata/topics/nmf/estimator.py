@@ -19,7 +19,7 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.validation import check_array, check_is_fitted
 
 from lemmata.audit.topics.nmf.factors import NMF_CLAIMS
 from lemmata.completion.data.known_parts import ModelOfParts
@@ -264,7 +264,7 @@ class NMF(PartialFitting, TopicModel, ModelOfParts):
     def inverse_transform(self, X) -> Array:
         """W H, (n, m): the rows that these amounts of the components add up to."""
         check_is_fitted(self)
-        W = np.asarray(X)
+        W = check_array(X, dtype=[np.float64, np.float32], input_name="amounts")
         if W.ndim != 2 or W.shape[1] != len(self.components_):
             raise ValueError(
                 f"X of shape {W.shape} holds no amounts of {len(self.components_)} components; pass what transform gives."
