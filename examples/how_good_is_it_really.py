@@ -47,7 +47,7 @@ candidates = {
     "stump": DecisionTreeClassifier(max_depth=1),
 }
 fitted = {name: one.fit(X_train, y_train) for name, one in candidates.items()}
-print(compare(fitted, X_test, y_test), "\n")
+print(compare(fitted, X_test, y_test, train=X_train), "\n")
 print(f"rows to know four accuracies to ± 0.02: {samples_needed(0.02, K=4):,}\n")
 
 print(cross_validate(make_pipeline(StandardScaler(), SVC()), X, y), "\n")

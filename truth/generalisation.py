@@ -7,8 +7,10 @@ from typing import Any
 
 import numpy as np
 from scipy.special import ndtr
+from sklearn.dummy import DummyClassifier
 from sklearn.linear_model import LinearRegression
 from sklearn.neighbors import KNeighborsClassifier
+from sklearn.tree import DecisionTreeClassifier
 
 from lemmata.trust import (
     GaussianClasses,
@@ -62,11 +64,12 @@ def scores(seed):
     rng = np.random.default_rng(seed)
     n = (15, 60, 300)[seed % 3]
     X, y = LAW.sample(n, rng)
+    known = {"train": LAW.sample(100, rng)[0]}
     model = Line(rng.uniform(0, 1.2), rng.uniform(0.5, 1.5))
     weights = rng.uniform(0.2, 3.0, n)
     for name, w in (("plain", None), ("weighted", weights)):
         for shift in (-1e-9, 1e-9):
-            found = evaluate(model, X, y, sample_weight=w, target=model.accuracy + shift)
+            found = evaluate(model, X, y, sample_weight=w, target=model.accuracy + shift, **known)
             yield Case(
                 f"{name}, {shift:g} beside", found.certificate_, {"target_reached": shift < 0}
             )
@@ -74,7 +77,7 @@ def scores(seed):
     numbers = (rng.random(n) < 0.3).astype(float)
     for shift in (-1e-9, 1e-9):
         found = evaluate(
-            guess, X, numbers, loss="absolute", bounds=(0, 1), target=guess.loss + shift
+            guess, X, numbers, loss="absolute", bounds=(0, 1), target=guess.loss + shift, **known
         )
         yield Case(f"betting, {shift:g} beside", found.certificate_, {"target_reached": shift > 0})
 
@@ -91,12 +94,13 @@ def verdicts(seed):
         "enough_rows": True,
         "rows_unseen": True,
     }
-    found = evaluate(good, X, y, target=0.7, train=X + 1.0)
+    known = {"train": LAW.sample(400, rng)[0]}
+    found = evaluate(good, X, y, target=0.7, **known)
     yield Case("good", found.certificate_, yes, easy=yes)
     no = {"target_reached": False, "better_than_constant": False}
-    found = evaluate(bad, X, y, target=0.7)
+    found = evaluate(bad, X, y, target=0.7, **known)
     yield Case("worse than a constant", found.certificate_, no, easy=no)
-    found = evaluate(good, X[:20], y[:20], target=0.7)
+    found = evaluate(good, X[:20], y[:20], target=0.7, **known)
     yield Case(
         "few rows",
         found.certificate_,
@@ -104,7 +108,7 @@ def verdicts(seed):
         easy=("enough_rows",),
     )
     level = Line(math.pi / 2, rng.uniform(-1, 1))  # sees nothing: its risk is that of guessing
-    found = evaluate(level, X[:200], y[:200])
+    found = evaluate(level, X[:200], y[:200], **known)
     yield Case("no better than guessing", found.certificate_, {"better_than_constant": False})
     neighbours = KNeighborsClassifier(1).fit(X[:400], y[:400])
     for label, rows, unseen in (
@@ -116,12 +120,93 @@ def verdicts(seed):
     some = rng.choice(
         40, 400
     )  # forty rows, again and again: as many draws as there are different rows
-    found = evaluate(good, X[some], y[some], target=0.985)
-    truths = {"target_reached": good.accuracy >= 0.985, "enough_rows": False}
-    yield Case("copies", found.certificate_, truths)
+    whole = np.round(20 * X[some])  # the same, of whole numbers
+    for label, rows, seen in (
+        ("copies", X[some], known["train"]),
+        ("whole", whole, 20 * known["train"]),
+    ):
+        line = good if label == "copies" else Line(0.1, 20.0)
+        found = evaluate(line, rows, y[some], target=0.985, train=seen)
+        truths = {"target_reached": good.accuracy >= 0.985, "enough_rows": False}
+        yield Case(label, found.certificate_, truths)
     coarse = np.round(X)  # rows repeat by chance
     found = evaluate(good, coarse[400:], y[400:], train=coarse[:400])
     yield Case("repeated by chance", found.certificate_, {"rows_unseen": True})
+
+
+def _disguise(X: np.ndarray, rng: Any) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+    """Test rows that are training rows, and the training rows in the form in which they are given."""
+    half, order = X[: len(X) // 2], np.roll(np.arange(X.shape[1]), 1)
+    scaled = (X - X.mean(axis=0)) / X.std(axis=0)
+    return {
+        "six decimals": (X.round(6), X),
+        "three decimals": (half.round(3), X),
+        "moved by 1e-12": (half + 1e-12, X),
+        "float32": (half.astype(np.float32).astype(float) + 1e-9, X),
+        "jitter": (X + 1e-3 * X.std(axis=0) * rng.standard_normal(X.shape), X),
+        "inches": (X, 2.54 * X),
+        "standardised": (X, scaled),
+        "standardised, part": (half, scaled),
+        "another order": (half, X[:, order]),
+        "another order, inches": (X.round(6), 2.54 * X[:, order]),
+    }
+
+
+TABLES = {
+    "normal": lambda rng, n: 5 + 3 * rng.standard_normal((n, 5)),
+    "wide": lambda rng, n: rng.standard_normal((n, 30)) + np.arange(30),
+    "skewed": lambda rng, n: np.exp(1.5 * rng.standard_normal((n, 3))),
+    "clusters": lambda rng, n: (
+        rng.integers(0, 3, (n, 1)) * [9.0, 4.0, 1.0] + 0.1 * rng.standard_normal((n, 3))
+    ),
+    "pixels": lambda rng, n: rng.integers(0, 17, (n, 20)) * (rng.random((n, 20)) < 0.5),
+    "counts": lambda rng, n: rng.poisson(1.0, (n, 5)),
+    "binary": lambda rng, n: rng.integers(0, 2, (n, 8)),
+    "classes and a number": lambda rng, n: np.c_[rng.integers(0, 3, (n, 3)), rng.random(n)],
+}
+
+
+@problems(seeds=48, quick=2)
+def disguises(seed):
+    """A tree on coin flips, tested on rows it was trained on, rounded, moved, in other units or another order; and on new rows.
+
+    Tables of whole numbers repeat rows by chance: there nobody can tell, but no new row may be accused.
+    """
+    rng = np.random.default_rng(seed)
+    name = list(TABLES)[seed % len(TABLES)]
+    n = (80, 300, 1200)[seed // len(TABLES) % 3]
+    X, new = (TABLES[name](rng, n).astype(float) for _ in range(2))
+    y = rng.integers(0, 2, n)
+    tree = DecisionTreeClassifier(random_state=0).fit(X, y)
+    claim, often = "rows_unseen", name in ("counts", "binary")
+    found = evaluate(tree, new, rng.integers(0, 2, n), train=X, train_y=y).certificate_
+    truths = {claim: True, "better_than_constant": False}
+    yield Case(f"{name}, new", found, truths, easy=() if often else (claim,))
+    no = {claim: False, "enough_rows": False, "better_than_constant": False}
+    fine = () if name in ("pixels", "counts", "binary", "classes and a number") else (claim,)
+    for how, (rows, known) in _disguise(X, rng).items():
+        certain = fine if how in ("six decimals", "moved by 1e-12", "float32", "jitter") else ()
+        found = evaluate(tree, rows, y[: len(rows)], train=known, train_y=y).certificate_
+        yield Case(f"{name}, {how}", found, no, easy=certain)
+
+
+@problems(seeds=60, quick=2)
+def constants(seed):
+    """Constant models where classes, or means, of train and test differ; and a model that sees something."""
+    rng = np.random.default_rng(seed)
+    X, y = LAW.sample(2400, rng)
+    train_y = (rng.random(400) < 0.2).astype(int)  # class 0 is frequent in training, class 1 here
+    kept = (y == 1) | (rng.random(2400) < 0.3)
+    X, y, name = X[kept], y[kept], "better_than_constant"
+    known = {"train": X[1000:], "train_y": train_y}
+    X, y = X[:1000], y[:1000]
+    always = DummyClassifier(strategy="constant", constant=1).fit(X, y)
+    found = evaluate(always, X, y, **known).certificate_
+    yield Case("a class", found, {name: False})
+    found = evaluate(Guess(0.75), X, y, loss="squared", bounds=(0, 1), **known).certificate_
+    yield Case("a number", found, {name: False})
+    found = evaluate(Line(0.1, 0.6), X, y, **known).certificate_
+    yield Case("a line", found, {name: True}, easy=(name,))
 
 
 @problems(seeds=400, quick=3)
@@ -133,7 +218,8 @@ def choices(seed):
         i: Line(rng.uniform(-spread, spread), 1 + rng.uniform(-spread, spread)) for i in range(K)
     }
     X, y = LAW.sample(n, rng)
-    found = compare(models, X, y)
+    known = {"train": LAW.sample(100, rng)[0]}
+    found = compare(models, X, y, **known)
     best = max(model.accuracy for model in models.values())
     regret = best - models[found.chosen].accuracy
     truths = {"good_choice": regret <= 0.05, "best_alone": regret == 0}
@@ -142,7 +228,7 @@ def choices(seed):
         "one": models[0],
         "two": Line(-math.atan2(*models[0].direction[::-1]), models[0].threshold),
     }
-    found = compare(twins, X, y)  # the mirror image has the same risk: neither is better
+    found = compare(twins, X, y, **known)  # the mirror image has the same risk: neither is better
     yield Case("equally good", found.certificate_, {"best_alone": False, "good_choice": True})
 
 
@@ -177,6 +263,8 @@ def folds(seed):
     twice = np.r_[X, X[:10]]
     found = cross_validate(model, twice, np.r_[y, y[:10]])
     yield Case("rows copied", found.certificate_, {name: False})
+    found = cross_validate(model, np.r_[X, X.round(6)], np.r_[y, y])
+    yield Case("all rows copied, rounded", found.certificate_, {name: False})
 
 
 class Liar(RegressionLaw):

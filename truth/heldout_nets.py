@@ -66,6 +66,38 @@ def accuracies(seed):
         yield Case(label, found, {name: truth}, easy=() if label == "blind" else many)
 
 
+class Lookup(nn.Module):
+    """Knows its training rows by heart, and says of a row what the nearest of them was."""
+
+    def __init__(self, X, y):
+        super().__init__()
+        self.rows, self.labels = torch.from_numpy(X), torch.from_numpy(y)
+        self.scale = nn.Parameter(torch.tensor(4.0, dtype=torch.float64))
+
+    def forward(self, x):
+        nearest = torch.cdist(x, self.rows).argmin(1)
+        return self.scale * nn.functional.one_hot(self.labels[nearest], 2)
+
+
+@problems(seeds=40, quick=1)
+def disguises(seed):
+    """Coin flips, known by heart: tested on training rows that were rounded, moved or jittered, and on others."""
+    rng = np.random.default_rng(seed)
+    n, d = (100, 400)[seed % 2], (2, 5, 20)[seed % 3]
+    X, y = rng.standard_normal((n, d)), rng.integers(0, 2, n)
+    net, name = Lookup(X, y), "held_out_accuracy"
+    new = rng.standard_normal((n, d)), rng.integers(0, 2, n)
+    half = X[: n // 2]
+    for label, rows in (
+        ("six decimals", X.round(6)),
+        ("moved by 1e-12", half + 1e-12),
+        ("jitter", half + 1e-3 * rng.standard_normal(half.shape)),
+    ):
+        found = judged(net, (X, y), (rows, y[: len(rows)]), held_out_accuracy)
+        yield Case(label, found, {name: False})
+    yield Case("new", judged(net, (X, y), new, held_out_accuracy), {name: False})
+
+
 def true_gaps(temperature: float) -> np.ndarray:
     """|E(hit − confidence | bin)| by integration, for logits z ~ N(0, 2²) and outputs z/temperature; with each bin's share."""
     z = np.linspace(-16, 16, 400_001)

@@ -506,3 +506,44 @@ def fresh_rows(seed: int) -> Iterator[Case]:
                 {claim: gap <= 0.1},
                 [claim] if n != 200 else [],
             )
+
+
+@problems(seeds=36, quick=1)
+def rare_rows(seed: int) -> Iterator[Case]:
+    """One row in 3,000 is a thousand deviations away. The truth: the gap on 200,000 rows, cut as the sentence says."""
+    rng = np.random.default_rng(seed)
+    claim = "fresh_rows_as_likely"
+
+    def draw(n: int) -> Array:
+        far = 1000.0 * (rng.random((n, 1)) < 1 / 3000)
+        return rng.normal(size=(n, 2)) + far
+
+    X, Y = draw((300, 1000, 3000)[seed % 3]), draw((200, 2000)[seed // 3 % 2])
+    model = fitted((Theirs, GaussianMixture)[seed % 2](2, random_state=0), X)
+    seen, fresh = model.score_samples(X), model.score_samples(draw(200_000))
+    middle = np.median(seen)
+    cut = [np.clip((logs - middle) / 2, -5, 5).mean() for logs in (seen, fresh)]
+    told = certificate(model, X, Y)
+    yield Case(f"{len(X)} and {len(Y)} rows", told, {claim: bool(cut[0] - cut[1] <= 0.1)})
+
+
+def ring(n: int, blobs: int, rng: Any) -> Array:
+    """Blobs on a circle, six deviations from one to the next."""
+    turn = 2 * np.pi * rng.integers(blobs, size=n) / blobs
+    radius = 3 / np.sin(np.pi / blobs)
+    return radius * np.column_stack([np.cos(turn), np.sin(turn)]) + rng.normal(size=(n, 2))
+
+
+@problems(seeds=60, quick=1)
+def rings(seed: int) -> Iterator[Case]:
+    """Two blobs to a component, which may be any two neighbours; five blobs in two; as many components as blobs.
+
+    The truth is that of symmetry: turned by a blob, the best fit is as good, and only with k blobs the same.
+    """
+    rng = np.random.default_rng(seed)
+    claim, n = "memberships_clear", (300, 900, 4000)[seed % 3]
+    blobs, k = ((6, 3), (8, 4), (5, 2), (4, 2), (4, 4))[seed % 5]
+    X = ring(n, blobs, rng)
+    model = fitted((Theirs, GaussianMixture)[seed // 5 % 2](k, random_state=seed, n_init=5), X)
+    easy = [claim] if blobs == k else []
+    yield Case(f"{blobs} blobs, k = {k}", certificate(model, X), {claim: blobs == k}, easy)

@@ -8,13 +8,13 @@ import numpy as np
 import scipy.sparse as sp
 from implicit.cpu.als import AlternatingLeastSquares
 
-from lemmata.audit.completion.held_out.ranking import ranks_above_popularity
+from lemmata.audit.completion.held_out.ranking import RANKING_CLAIMS
 from lemmata.completion import ALS, Observed, certify_factors
 from lemmata.core.certificate import Certificate, Fit
 from lemmata.core.certification.checking import check
 from truth.harness import Case, problems
 
-NAME = "ranks_above_popularity"
+NAME, UNSEEN = "ranks_above_popularity", "entries_unseen"
 ITEMS = 60
 
 
@@ -63,7 +63,7 @@ class World:
         """Of factors whose product is `scores`."""
         A, B = self.entries(test)
         factors = {"U_": scores, "V_": np.eye(ITEMS), **attributes}
-        return check((ranks_above_popularity,), Fit(None, A, B, attributes=factors), "factors")
+        return check(RANKING_CLAIMS, Fit(None, A, B, attributes=factors), "factors")
 
 
 @problems(seeds=40, quick=2)
@@ -75,10 +75,13 @@ def good_and_bad_rankings(seed: int) -> Iterator[Case]:
         noise = scale * world.rng.normal(size=world.p.shape)
         shown = world.certificate(noise)
         yield Case(f"noise, {scale:g}", shown, {NAME: world.gain(noise) > 0}, {NAME})
-    yield Case("trained on", world.certificate(world.logits, world.known), {NAME: False}, {NAME})
+    # the tastes are better than popularity, also where the entries are no test of them
+    truths = {NAME: world.gain(world.logits) > 0, UNSEEN: False}
+    yield Case("trained on", world.certificate(world.logits, world.known), truths, {UNSEEN})
     rare = world.rng.random(world.p.shape) < 0.01
     part = (world.known & rare) | (~world.known & rare)
-    yield Case("partly trained on", world.certificate(world.logits, part), {NAME: False}, {NAME})
+    yield Case("partly trained on", world.certificate(world.logits, part), truths, {UNSEEN})
+    yield Case("not trained on", world.certificate(world.logits), {UNSEEN: True}, {UNSEEN})
     turned = world.certificate(-world.logits)
     yield Case("tastes upside down", turned, {NAME: False}, {NAME})
     popular = np.tile(world.counts, (len(world.p), 1))

@@ -107,7 +107,7 @@ def test_what_is_no_test_is_none():
     U, V = rng.normal(size=(60, 2)), rng.normal(size=(50, 2))
     assert claim_on(train, None, U, V).verdict == "can't tell"
     assert claim_on(train, test, U, V, feedback="implicit").verdict == "can't tell"
-    assert claim_on(train, A, U, V).verdict == "fails"  # trained on
+    assert "trained on" in claim_on(train, A, U, V).note
     equal = train.with_values(np.full(train.n_observed, 2.0))
     assert "all equal" in claim_on(equal, test, U, V).note
 

@@ -178,13 +178,53 @@ def test_copies_of_test_rows_are_no_draws_of_their_own():
     assert copies(X) == 0
     assert copies(rng.integers(0, 4, (500, 2)).astype(float)) == 0  # equal by chance
     assert copies(rng.integers(0, 9, (500, 1)) / 8) == 0
-    assert copies(sp.csr_array(rows)) == 0  # not looked for
+    whole = np.tile(rng.integers(0, 30, (10, 4)), (50, 1))
+    assert copies(whole) == copies(sp.csr_array(whole)) == 490
+    assert copies(np.eye(10)[rng.integers(0, 10, 500)]) == 0  # one column of ten classes
+    assert copies(np.where(rng.random((500, 1)) < 0.1, 3, rng.integers(1, 6, (500, 8)))) == 0
 
 
 def test_one_copied_row_of_numbers_that_never_repeat_is_enough():
     X = np.random.default_rng(0).standard_normal((60, 3))
     found = seen(X[:40], np.r_[X[40:], X[:1]])
     assert (found.verdict, found.kind) == ("fails", "rule of thumb")
+
+
+@pytest.mark.parametrize(
+    "disguise",
+    [lambda X: X.round(6), lambda X: X + 1e-12, lambda X: sp.csr_array(X.round(6)), lambda X: X[:30].round(3)],
+)  # fmt: skip
+def test_rows_that_were_rounded_or_moved_are_found(disguise):
+    X = np.random.default_rng(0).standard_normal((120, 4))
+    found = seen(X, disguise(X))
+    assert (found.verdict, found.kind) == ("fails", "statistical")
+
+
+def test_rows_in_another_form_are_found_or_left_open():
+    rng = np.random.default_rng(0)
+    X, other = 5 + rng.standard_normal((2, 150, 4))
+    names = list("abcd")
+
+    def apart(train, test):
+        return judge_seen(Memory(train, test, "the training rows", True, same_form=False)).verdict
+
+    assert apart(X, other) == "holds"
+    assert apart(X[:, ::-1], X[:40]) == "fails"
+    assert apart(2.54 * X, X) == "fails"
+    assert apart(2.54 * X, other) == "can't tell"
+    assert apart(X[:, :3], X) == "can't tell"
+    shuffled = pd.DataFrame(X, columns=names)[names[::-1]]
+    assert apart(shuffled, pd.DataFrame(X[:9].round(6), columns=names)) == "fails"
+    later = np.r_["1", other[:, :3], other[:, 3:] + 9]  # one column moved on: the others tell
+    assert apart(X, later) == "holds"
+
+
+def test_new_rows_from_a_dense_part_are_not_called_near():
+    rng = np.random.default_rng(0)
+    train = np.where(
+        rng.random((400, 1)) < 0.5, rng.random((400, 3)), rng.normal(0, 1e-3, (400, 3))
+    )
+    assert seen(train, rng.normal(0, 1e-3, (200, 3))).verdict == "holds"
 
 
 def test_rows_that_repeat_by_chance_prove_nothing():

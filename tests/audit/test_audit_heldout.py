@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from lemmata.audit.completion.held_out.error import RISK, held_out_error
+from lemmata.audit.completion.held_out.error import RISK, entries_unseen, held_out_error
 from lemmata.audit.kernel.held_out import mean_gain
 from lemmata.completion import Observed
 from lemmata.core import Fit
@@ -69,13 +69,15 @@ def test_predictions_are_not_clipped_to_the_range():
 
 def test_entries_that_were_trained_on_are_no_test():
     train, test, U, V = split()
-    found = claim_on(train, train, U, V)
+    assert claim_on(train, train, U, V).verdict == "can't tell"
+    found = entries_unseen(Fit(None, train, train, attributes={"U_": U, "V_": V}))
     assert (found.verdict, found.kind, found.measured) == ("fails", "proved", train.n_observed)
+    assert entries_unseen(Fit(None, train, test, attributes={"U_": U, "V_": V})).verdict == "holds"
     both = Observed.from_triplets(
         np.r_[test.rows, train.rows[:3]], np.r_[test.columns, train.columns[:3]],
         np.r_[test.values, train.values[:3]], train.shape,
     )  # fmt: skip
-    assert claim_on(train, both, U, V).measured == 3
+    assert "3 of these" in claim_on(train, both, U, V).note
 
 
 def test_few_entries_cannot_tell_and_say_how_many_might():

@@ -324,6 +324,27 @@ def test_labels_of_two_equal_gaussians_are_clear_if_their_bayes_error_is_small(d
     assert checked("memberships_clear", model, X).verdict == verdict
 
 
+def test_labels_that_another_start_gives_otherwise_are_not_clear():
+    rng = np.random.default_rng(0)
+    turn = np.pi / 3 * rng.integers(6, size=600)
+    X = 6 * np.column_stack([np.cos(turn), np.sin(turn)]) + rng.normal(size=(600, 2))
+    found = checked("memberships_clear", Theirs(3, n_init=5, random_state=0).fit(X), X)
+    assert found.verdict != "holds"  # six blobs, any two neighbours to a component
+    assert "another start" in found.note
+
+
+def test_what_one_row_in_a_thousand_costs_is_cut_or_left_open():
+    rng = np.random.default_rng(0)
+    X, fresh = rng.normal(size=(2, 1500, 2))
+    model = Theirs(2, random_state=0).fit(X)
+    good = lemmata.certify(model, X, fresh)["fresh_rows_as_likely"]
+    assert good.verdict == "holds"
+    fresh[0] = 1000.0  # seen, so that the mean without a cut is far off
+    assert "capped" in lemmata.certify(model, X, fresh)["fresh_rows_as_likely"].note
+    crowd = Theirs(20, random_state=0).fit(X[:80])
+    assert lemmata.certify(crowd, X[:80], fresh)["fresh_rows_as_likely"].verdict == "fails"
+
+
 def test_bounds_on_a_share_are_those_of_chernoff_and_contain_clopper_and_pearsons():
     for n, errors in ((100, 0), (50, 3), (1000, 500)):
         low, high = share_bounds(errors / n, n, np.log(100))

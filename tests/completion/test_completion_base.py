@@ -140,9 +140,13 @@ def test_what_is_held_out_ranks_beside_popularity_only_where_it_is_given(frame):
     found = model.certify(train, test)["ranks_above_popularity"]
     assert found.kind == "statistical"
     assert "of popularity" in found.note
-    again = model.certify(train, train)["ranks_above_popularity"]
-    assert again.verdict == "fails"
-    assert "trained on" in again.unit
+    again = model.certify(train, train)
+    assert again["entries_unseen"].verdict == "fails"
+    assert (
+        again["ranks_above_popularity"].verdict == again["held_out_error"].verdict == "can't tell"
+    )
+    assert "trained on" in again["held_out_error"].note
+    assert model.certify(train, test)["entries_unseen"].verdict == "holds"
 
 
 # --- what comes through the door --------------------------------------------------------------------------------------

@@ -45,9 +45,9 @@ def test_accuracy_has_the_exact_interval(cancer, logistic):
 
 
 def test_rows_that_are_passed_again_and_again_narrow_no_interval(cancer, logistic):
-    _, X_test, _, y_test = cancer
+    X, X_test, _, y_test = cancer
     again = np.tile(np.arange(10), 50)
-    found = trust.evaluate(logistic, X_test[again], y_test[again], target=0.9)
+    found = trust.evaluate(logistic, X_test[again], y_test[again], target=0.9, train=X)
     assert "490 of 500 rows are copies" in str(found)
     assert {"enough_rows", "target_reached"} <= set(found.certificate_.undecided)
     chosen = trust.compare({"a": logistic, "b": logistic}, X_test[again], y_test[again])
@@ -126,23 +126,39 @@ def test_losses_by_name_and_by_function(cancer, logistic):
 
 def test_targets_and_constants(cancer, logistic):
     X, X_test, y, y_test = cancer
-    assert (
-        "target_reached" in trust.evaluate(logistic, X_test, y_test, target=0.85).certificate_.held
-    )
-    assert (
-        "target_reached"
-        in trust.evaluate(logistic, X_test, y_test, target=0.999).certificate_.failed
-    )
+    name, known = "better_than_constant", {"train": X, "train_y": y}
+    for target, verdict in ((0.85, "holds"), (0.999, "fails")):
+        found = trust.evaluate(logistic, X_test, y_test, target=target, **known)
+        assert found.certificate_["target_reached"].verdict == verdict
     always = DummyClassifier().fit(X, y)
-    found = trust.evaluate(always, X_test, y_test).certificate_["better_than_constant"]
-    assert found.verdict == "can't tell"
+    found = trust.evaluate(always, X_test, y_test, **known)
+    assert found.certificate_[name].verdict == "can't tell"
     wrong = DummyClassifier(strategy="constant", constant=0).fit(X, y)
-    found = trust.evaluate(wrong, X, y, train_y=y).certificate_["better_than_constant"]
-    assert found.verdict == "fails"
+    found = trust.evaluate(wrong, X, y, train=X_test, train_y=y_test)
+    assert found.certificate_[name].verdict == "fails"
     mean = DummyRegressor().fit(X, y)
-    assert trust.evaluate(mean, X_test, y_test, bounds=(0, 1), train_y=y).certificate_[
-        "better_than_constant"
-    ].verdict == "can't tell"  # fmt: skip
+    found = trust.evaluate(mean, X_test, y_test, bounds=(0, 1), **known)
+    assert found.certificate_[name].verdict == "can't tell"
+
+
+def test_a_constant_is_not_better_than_constants_where_frequencies_changed(cancer):
+    X, X_test, y, y_test = cancer
+    often = np.flatnonzero(y_test == 0)
+    rows, known = np.r_[often, np.flatnonzero(y_test)[:5]], {"train": X, "train_y": y}
+    model = DummyClassifier(strategy="constant", constant=0).fit(X, y)  # class 1 is the usual one
+    for found in (
+        trust.evaluate(model, X_test[rows], y_test[rows], **known),
+        trust.evaluate(DummyRegressor(strategy="constant", constant=0.1).fit(X, y), X_test[rows],
+                       y_test[rows], bounds=(0, 1), **known),
+    ):  # fmt: skip
+        assert found.certificate_["better_than_constant"].verdict != "holds"
+
+
+def test_nothing_is_said_of_new_rows_where_nobody_knows_that_they_are_new(cancer, logistic):
+    _, X_test, _, y_test = cancer
+    found = trust.evaluate(logistic, X_test, y_test, target=0.85).certificate_
+    assert found.undecided == ["rows_unseen", "enough_rows", "target_reached", "better_than_constant"]  # fmt: skip
+    assert "train=X_train" in found["enough_rows"].note
 
 
 def test_weights_frames_and_texts(cancer, logistic):
@@ -179,7 +195,7 @@ def test_bad_input_is_named(cancer, logistic):
 def test_the_best_is_picked_with_a_guarantee(cancer, logistic):
     X, X_test, y, y_test = cancer
     models = {"logistic": logistic, "always": DummyClassifier().fit(X, y)}
-    found = trust.compare(models, X_test, y_test)
+    found = trust.compare(models, X_test, y_test, train=X)
     assert (found.chosen, found.best, found.told_apart) == ("logistic", logistic, ["always"])
     assert "best_alone" in found.certificate_.held
     assert 0 <= found.regret <= 2 * found.eps

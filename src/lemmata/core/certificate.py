@@ -347,7 +347,7 @@ WITNESSES: dict[str, str] = {
         "predict.witness.dual_points": "dual_points feasible_slopes",
         "predict.witness.separation": "separating_direction",
         "clustering.witness": "better_centers coreset_centers multipliers refit_centers subset_plan",
-        "mixtures.witness": "climb_by_leaps climb_from_nudges fewer_components refit_mixture",
+        "mixtures.witness": "climb_by_leaps climb_from_nudges fewer_components fresh_mixtures refit_mixture",
     }.items()
     for name in names.split()
 }

@@ -129,6 +129,29 @@ def refit_mixture(fit: Any, parts: Any, rows: Rows, steps: int) -> Array:
     return climb(parts, rows, steps)[1].vector()
 
 
+def fresh_mixtures(
+    fit: Any, parts: Any, rows: list[tuple[Array, Array]], starts: int, steps: int
+) -> list[Array]:
+    """Return where EM gets to from groups of rows: each row to the nearest of k random ones, far apart (k-means++)."""
+    (x, w), rng, found = rows[0], np.random.default_rng(0), []
+    deviation = np.nanstd(x, axis=0)
+    scaled = np.nan_to_num((x - np.nanmean(x, axis=0)) / np.where(deviation > 0, deviation, 1.0))
+    for _ in range(starts):
+        distances = np.full((len(x), parts.k), np.inf)
+        for j in range(parts.k):
+            nearest = distances.min(axis=1) * w if j and distances.min(axis=1).any() else w
+            seed_row = scaled[rng.choice(len(x), p=nearest / nearest.sum())]
+            distances[:, j] = np.square(scaled - seed_row).sum(axis=1)
+        groups = np.eye(parts.k)[distances.argmin(axis=1)]
+        sums = parts.empty()
+        parts.add(sums, x, w[:, None] * groups)
+        try:
+            found.append(climb(parts.step(sums), rows, steps)[1].vector())
+        except np.linalg.LinAlgError:
+            continue  # a start that collapses is none
+    return found
+
+
 def fewer_components(
     fit: Any, parts: Any, half: list[tuple[Array, Array]], pairs: int, trial: int, steps: int
 ) -> Array:

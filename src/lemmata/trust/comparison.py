@@ -62,6 +62,8 @@ class Comparison:
             head += "on new ones: can't tell (these rows were trained on)"
         else:
             head += f"no other is better by more than {self.regret:.3g} on new ones ({sure:g} %)"
+        if "candidates_unseen" in self.certificate_.undecided:
+            head += ", if none was trained on"
         lines = [head]
         order = sorted(self.scores, key=lambda name: self.scores[name])
         width = max(len(str(name)) for name in order)
@@ -107,7 +109,8 @@ def compare(
     within : float, default=0.05
         The regret that is small enough, as a share of the range.
     train : the training rows, optional
-        These rows are looked for among them, and where models keep rows.
+        These rows, and rows near to them, are looked for among them, and where models keep rows. Where neither is there,
+        nothing is claimed about new rows.
     """
     named = dict(models) if isinstance(models, Mapping) else _name_models(list(models))
     if not named:

@@ -63,7 +63,7 @@ class Evaluation:
         ends = f"between {self.lower:.3f} and {self.upper:.3f}"
         text = f"{head}on new rows {ends} ({100 * (1 - self.delta):g} %, {self.method})"
         if "rows_unseen" in self.certificate_.undecided:
-            text += "\n  if none of them was trained on: pass train=X_train to have that checked"
+            text += f"\n  if none of them was trained on: {self.certificate_['rows_unseen'].note}"
         failed = self.certificate_.failed
         return f"{text}\n  but {', '.join(failed)} failed: see certificate_" if failed else text
 
@@ -110,8 +110,9 @@ def evaluate(
     within : float, default=0.05
         Which half of an interval is narrow enough, as a share of the range.
     train, train_y : the training rows and targets, optional
-        Test rows are looked for among them; their most frequent class (or mean, or median) is the constant to beat. For models
-        that keep rows (neighbours, kernels, support vectors), the rows are read from the model.
+        Test rows, and rows near to them, are looked for among them: pass them in the form of X_test. Without them nothing is
+        claimed about new rows, except for models that keep rows (neighbours, kernels): these are read from the model. The
+        classes, or the mean (or median), of the targets are among the constants to beat.
     """
     y, weights = checked_rows(model, X_test, y_test, sample_weight)
     if train is None and saw_in_fit(model, X_test):

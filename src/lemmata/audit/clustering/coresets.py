@@ -78,9 +78,8 @@ class Truth:
     @property
     def slack(self) -> float:
         """The relative rounding of a cost: rows of another precision have moved by eps‖x‖, the cost by 2√(Eφ) + E."""
-        if not self.mixed or self.is_zero:
-            return ROUNDING
-        E = 4 * self.eps**2 * self.squares / self.total
+        total = self.total if self.mixed and not self.is_zero else math.inf
+        E = 4 * self.eps**2 * self.squares / total
         return ROUNDING + 2 * math.sqrt(E) + E
 
 
@@ -103,11 +102,10 @@ def truth(fit: Fit) -> Truth:
         weight, sums = weight + float(w.sum()), sums + w @ X
     mean = sums / weight
     total = float(_costs(fit.data, [mean[None]], frame)[0])
-    far = frame.origin / frame.scale + mean
-    squares = total + weight * float(far @ far)  # Σ w‖x‖² = φ(μ) + W‖μ‖²
-    types = fit.data.dtype, fit.points_.dtype
-    mixed = eps_of(types[0]) != eps_of(types[1])
-    return Truth(frame, weight, mean, total, squares, eps_of(*types), mixed)
+    # Σ w‖x‖² = φ(μ) + W‖μ‖²
+    squares = total + weight * float(np.square(frame.origin / frame.scale + mean).sum())
+    eps = [eps_of(dtype) for dtype in (fit.data.dtype, fit.points_.dtype)]
+    return Truth(frame, weight, mean, total, squares, max(eps), eps[0] != eps[1])
 
 
 def _errors(fit: Fit) -> Mapping[str, float]:
@@ -204,9 +202,7 @@ def _costs(data: Blocks, sets: list[Array], frame: Frame) -> Array:
     starts, C = np.cumsum([0, *map(len, sets)]), np.concatenate(sets)
     total = np.zeros(len(sets))
     for X, w in frame.slices(data):
-        if X.shape[0]:
-            D = squared_distances(X, C)
-            total += w @ np.minimum.reduceat(D, starts[:-1], axis=1)
+        total += w @ np.minimum.reduceat(squared_distances(X, C), starts[:-1], axis=1)
     return total
 
 
@@ -256,8 +252,7 @@ def own_costs_kept(fit):
     centers = fit.witness("coreset_centers", points, weights, k)
     if not are_centers(centers, k, points.shape[1]):
         return unknown("no search looked for centres")
-    exact = float(_costs(fit.data, [centers], true.frame)[0])
-    found = float(_costs(_coreset(fit), [centers], true.frame)[0])
+    exact, found = (_costs(X, [centers], true.frame)[0] for X in (fit.data, _coreset(fit)))
     least = (8 * true.eps) ** 2 * true.squares
     error = 0.0 if max(found, exact) <= least else abs(found - exact) / max(exact, least)
     asked = "epsilon" if fit.epsilon else "a tenth"

@@ -259,8 +259,7 @@ def fixed_point(fit):
 
     For what further steps gain see `no_steps_left`.
     """
-    found = nearest(fit)
-    unit = "gain of one step / cost"
+    found, unit = nearest(fit), "gain of one step / cost"
     if found.cost <= found.rounding:
         return at_most(0.0, ONE_STEP, unit=unit, note="the cost is zero")
     bound = max(ONE_STEP, rounding(np.asarray(fit.cluster_centers_).dtype, found.centers.shape[1]))

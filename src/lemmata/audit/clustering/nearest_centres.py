@@ -75,9 +75,8 @@ class Frame:
     def of(cls, data: Blocks, centers: Any = None) -> Frame:
         """Return a frame around the centres, or around the first rows, and as large as these are apart."""
         origin = None if centers is None else _mean(np.asarray(centers))
-        heavy = 1.0
-        if data.weights is not None:
-            heavy = 2.0 ** (math.frexp(float(np.max(data.weights)))[1] - 1)
+        top = 1.0 if data.weights is None else float(np.max(data.weights))
+        heavy = 2.0 ** (math.frexp(top)[1] - 1)
         for rows, _ in data:
             part = rows[: max(1, FIRST_NUMBERS // max(rows.shape[1], 1))]
             if part.shape[0] == 0:  # a stream may have empty blocks
@@ -86,8 +85,7 @@ class Frame:
                 origin, spread = np.zeros(rows.shape[1]), np.abs(part.data).max(initial=0.0)
             else:
                 origin = _mean(part) if origin is None else origin
-                up, down = part.max(axis=0) - origin, origin - part.min(axis=0)
-                spread = max(up.max(initial=0.0), down.max(initial=0.0))
+                spread = np.abs(part - origin).max(initial=0.0)
             if np.isfinite(spread) and spread > 0:
                 return cls(origin, 2.0 ** round(math.log2(spread)), heavy)
         return cls(np.zeros(data.shape[1]) if origin is None else origin, heavy=heavy)
@@ -170,8 +168,7 @@ def own_squares(X: Any, C: Array, labels: Array, D: Array) -> Array:
     """‖x − c_label‖² of every row; for dense ones from differences, without cancellation."""
     if sp.issparse(X):
         return D[np.arange(len(labels)), labels]
-    Y = X - C[labels]
-    return np.einsum("ij,ij->i", Y, Y)
+    return squares_of(X - C[labels])
 
 
 def members(labels: Array, w: Array, k: int) -> Array:
@@ -214,19 +211,15 @@ class Partition:
             labels = D.argmin(axis=1)
             found.append(labels.astype(np.int32))
             table, squares = members(labels, w, k), float(w @ squares_of(X))
-            here = table.sum(axis=0)
+            own, here = own_squares(X, C, labels, D), table.sum(axis=0)
             if sp.issparse(X):
-                own = own_squares(X, C, labels, D)
                 sums += sum_by(table, X) - here[:, None] * C
                 cancelled += squares
             else:
-                Y = X - C[labels]
-                own = np.einsum("ij,ij->i", Y, Y)
-                sums += sum_by(table, Y)
+                sums += sum_by(table, X - C[labels])
             toward = (own[:, None] + between[labels] - D) / 2  # (x − c_a)·(c_b − c_a)
             weight, costs = weight + here, costs + own @ table
-            along += table.T @ toward**2
-            total += squares
+            along, total = along + table.T @ toward**2, total + squares
         eps = eps_of(data.dtype, np.asarray(centers).dtype)
         far = float(weight.sum() * (np.abs(frame.origin).max(initial=0.0) / frame.scale) ** 2)
         least = (4 * eps) ** 2 * (total + far * C.shape[1]) + 8 * np.finfo(float).eps * cancelled
@@ -245,8 +238,8 @@ class Partition:
     @property
     def shift(self) -> float:
         """The gain of moving every centre to the mean of its rows: W‖δ‖² each, exactly."""
-        full = self.weight > 0
-        return float(((self.sums[full] ** 2).sum(axis=1) / self.weight[full]).sum())
+        squares, full = (self.sums**2).sum(axis=1), self.weight > 0
+        return float((squares[full] / self.weight[full]).sum())
 
 
 def lloyd(data: Blocks, start: Partition, steps: int, settled: float) -> Iterator[Partition]:
@@ -266,8 +259,7 @@ def lloyd(data: Blocks, start: Partition, steps: int, settled: float) -> Iterato
 
 
 def sizes(fit: Fit) -> tuple[int, int, int]:
-    (n, d), k = fit.data.shape, len(fit.cluster_centers_)
-    return n, d, k
+    return *fit.data.shape, len(fit.cluster_centers_)
 
 
 def pass_work(fit: Fit) -> float:

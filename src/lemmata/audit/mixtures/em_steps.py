@@ -24,7 +24,7 @@ NUMBERS = 2**18  # in the temporaries of a slice
 OVERHEAD = 3e5  # multiplications that the Python around a slice takes the time of
 START_STEPS = 5  # of EM, that the start of a run takes the time of
 # shares of it; what is left is for the passes that every claim needs
-THIRDS, HALVES, CLIMBING, NUDGING, RIDGELESS = 0.25, 0.2, 0.2, 0.1, 0.08
+THIRDS, FRESH, HALVES, CLIMBING, NUDGING, RIDGELESS = 0.2, 0.15, 0.2, 0.2, 0.1, 0.08
 TIMES_THE_FIT = 5.0  # what certify(X) may take
 
 

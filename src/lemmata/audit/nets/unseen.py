@@ -28,7 +28,8 @@ from lemmata.audit.kernel.concentration import betting, clopper_pearson
 from lemmata.audit.kernel.held_out import beats, mean_gain
 from lemmata.audit.nets import modules
 from lemmata.audit.nets.modules import Examples, rows_of, unflatten
-from lemmata.audit.trust.seen_rows import SEEN, Memory, judge_seen, why_copies
+from lemmata.audit.trust.near_rows import cost_of_nearness
+from lemmata.audit.trust.seen_rows import SEEN, Memory, judge_seen, require_unseen, why_copies
 
 Array = np.ndarray
 
@@ -64,7 +65,8 @@ class UnseenRows:
 def _cost(fit: Fit) -> float:
     test = fit.get("X_test")
     rows = fit.data.shape[0] if test is None else test.shape[0]
-    return rows * modules.row_and_call_cost(fit)[0] + 10.0 * fit.data.size
+    near = cost_of_nearness(fit.data.shape[0], fit.data.size // max(fit.data.shape[0], 1))
+    return rows * modules.row_and_call_cost(fit)[0] + 10.0 * fit.data.size + near
 
 
 @claims.fact(cost=_cost)
@@ -96,7 +98,10 @@ def unseen_rows(fit: Fit) -> UnseenRows:
     else:
         raise CannotTell("no rows were held out: pass X_test= and y_test=")
     rows, train = examples.source, modules.examples_of(fit).source[kept]
-    if judge_seen(Memory(train, rows, "the training rows", True)).verdict == claims.FAILS:
+    memory = Memory(train, rows, "the training rows", True)
+    if test is not None:
+        require_unseen(memory)
+    elif judge_seen(memory).verdict == claims.FAILS:  # they were held out, but may have twins
         raise CannotTell(SEEN)
     if why := why_copies(rows, len(test_y)):
         raise CannotTell(why)

@@ -22,7 +22,7 @@ import numpy as np
 
 from lemmata.audit.kernel import claims as k
 from lemmata.audit.kernel import concentration
-from lemmata.audit.trust.generalisation import RISK, WITHIN, at_asked_confidence, gains
+from lemmata.audit.trust.generalisation import RISK, UNSEEN, WITHIN, at_asked_confidence, gains
 from lemmata.audit.trust.seen_rows import SEEN, Memory, judge_seen, memory_of, why_copies
 
 Array = np.ndarray
@@ -66,27 +66,34 @@ def compare_losses(
     return Pairwise(chosen, means, eps, min(regret, 2 * eps), behind)
 
 
-@k.proved("no candidate was trained on any of these rows", "ML Generalisation")
+@k.statistical(
+    "at most 1 % of these rows equal a training row of any candidate, or lie far nearer to one than those to each other",
+    "ML Generalisation; Clopper–Pearson",
+    confidence=UNSEEN,
+)
 def candidates_unseen(fit):
     """The rows are looked for where each model keeps its own, and among the training rows if they were given."""
+    kept = [memory_of(model, fit.X, fit.get("train")) for model in fit.models.values()]
     if fit.get("train") is not None:
-        return judge_seen(Memory(fit.train, fit.X, "the training rows", True))
-    kept = [memory_of(model, fit.X, None) for model in fit.models.values()]
-    for one in kept:
-        if one is not None and (judged := judge_seen(one)).verdict != k.HOLDS:
-            return judged
+        kept = kept[:1]  # the same for all
+    judged = [judge_seen(one) for one in kept if one is not None]
+    for one in judged:
+        if one.verdict != k.HOLDS:
+            return one
     if not all(one is not None and one.all for one in kept):
         return k.unknown(
             "not every candidate keeps its training rows: pass train=X_train to look there"
         )
-    return k.at_most(0, 0, unit="trained on")
+    return max(judged, key=lambda one: one.measured)
 
 
 @k.fact(cost=k.free)
 def _pairwise(fit: k.Fit) -> Pairwise:
     """Compare the candidates, if these rows can. Raises CannotTell."""
-    seen = candidates_unseen.check(fit).verdict == k.FAILS
-    if why := SEEN if seen else why_copies(fit.X, fit.losses.shape[1]):
+    judged = candidates_unseen.check(fit)
+    if judged.verdict != k.HOLDS:
+        raise k.CannotTell(SEEN if judged.verdict == k.FAILS else judged.note)
+    if why := why_copies(fit.X, fit.losses.shape[1]):
         raise k.CannotTell(why)
     return compare_losses(fit.losses, fit.bounds, fit.delta, fit.weights)
 
@@ -135,7 +142,11 @@ COMPARISON_CLAIMS = (candidates_unseen, good_choice, best_alone)
 # --- cross-validation -------------------------------------------------------------------------------------------------
 
 
-@k.proved("no fold is tested on rows that its own model was trained on", "ML Cross-validation")
+@k.statistical(
+    "in every fold at most 1 % of the test rows equal a training row, or lie far nearer to one than those to each other",
+    "ML Cross-validation; Clopper–Pearson",
+    confidence=UNSEEN,
+)
 def folds_unseen(fit):
     """By number, and by content: rows that occur twice may be on both sides."""
     worst: k.Evidence | None = None

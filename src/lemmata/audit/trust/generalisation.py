@@ -25,6 +25,8 @@ from lemmata.audit.trust.seen_rows import SEEN, judge_seen, memory_of, why_copie
 Array = np.ndarray
 
 RISK = 0.05  # δ, by default
+UNSEEN = 0.99  # confidence that rows are called trained on, or new, rightly
+MOST_CLASSES = 50  # that are compared with
 WITHIN = 0.05  # of the range: how well a score has to be known, by default
 
 
@@ -147,7 +149,11 @@ def interval_of_folds(
     return _by_hoeffding(mean, n, delta, bounds, "Hoeffding, one fold")
 
 
-@k.proved("none of these rows was trained on", "ML Generalisation")
+@k.statistical(
+    "at most 1 % of these rows equal a training row, or lie far nearer to one than those to each other",
+    "ML Generalisation; Clopper–Pearson",
+    confidence=UNSEEN,
+)
 def rows_unseen(fit):
     """Rows are compared as a whole; where training rows repeat themselves, a repeated test row may be chance."""
     found = memory_of(fit.model, fit.X, fit.get("train"))
@@ -181,8 +187,10 @@ def interval(fit: k.Fit) -> Interval:
 @k.fact(cost=k.free)
 def interval_on_new_rows(fit: k.Fit) -> Interval:
     """Return the same interval, if it is one of new rows. Raises CannotTell."""
-    seen = rows_unseen.check(fit).verdict == k.FAILS
-    if why := SEEN if seen else interval(fit).why:
+    judged = rows_unseen.check(fit)
+    if judged.verdict != k.HOLDS:
+        raise k.CannotTell(SEEN if judged.verdict == k.FAILS else judged.note)
+    if why := interval(fit).why:
         raise k.CannotTell(why)
     return interval(fit)
 
@@ -245,29 +253,32 @@ def target_reached(fit):
 
 
 @k.statistical(
-    "predicts new rows better than one constant prediction does",
+    "predicts new rows better than every constant prediction does",
     "ML Generalisation; Waudby-Smith & Ramdas 2024",
     confidence=1 - RISK,
 )
 @at_asked_confidence
 def better_than_constant(fit):
-    """Row by row: the loss of the constant minus that of the model. The constant is that of the training rows, or any class."""
+    """Row by row: the loss of a constant minus that of the model, for every constant that may be the best on new rows."""
     interval_on_new_rows(fit)
-    constants, where = _constants(fit)
-    if not len(constants):
-        return k.unknown("which constant? pass train_y= (or predict classes)")
+    fixed, near = _constants(fit)
+    if not fixed + near:
+        return k.unknown("which constant? The loss is none of zero_one, squared and absolute")
     mine, bounds, found = losses_of(fit), fit.loss.bounds, []
-    share = concentration.union_bound(len(constants), fit.delta) / 2
-    for constant in constants:
+    share = concentration.union_bound(len(fixed + near), fit.delta) / 2
+    for constant in fixed + near:
         theirs = np.asarray(fit.loss.of(_Constant(constant, fit), fit.X, fit.y), np.float64)
         if _why_unbounded(theirs, bounds):
             return k.unknown("the losses of a constant prediction are outside of the range")
         found.append((gains((theirs - mine) / _width(fit), share, fit.weights), constant))
     gain, constant = min(found, key=lambda one: one[0].lower)
-    constant = constant.item() if hasattr(constant, "item") else constant
-    advice = f"a constant prediction, {constant!r}, does better: do not use this model"
+    # a constant that these rows chose may look better than it is
+    least, better = min(found[: len(fixed)], key=lambda one: one[0].upper, default=(None, None))
+    upper = math.inf if least is None else least.upper
+    advice = f"a constant prediction, {better!r}, does better: do not use this model"
     undecided = f"between {gain.lower:.3g} and {gain.upper:.3g}, too few rows to tell"
-    return beats(gain, f"against {constant!r}{where}", advice, undecided=undecided)
+    note = f"against {constant!r}, the hardest constant to beat"
+    return beats(MeanGain(gain.lower, upper), note, advice, undecided=undecided)
 
 
 def gains(x: Array, delta: float, weights: Array | None = None) -> MeanGain:
@@ -292,20 +303,25 @@ class _Constant:
         return np.tile(np.asarray(self.classes_) == self.value, (np.shape(X)[0], 1)).astype(float)
 
 
-def _constants(fit: k.Fit) -> tuple[list[Any], str]:
-    """Constants to beat: the best of the training targets, or else every class."""
-    known, classes = fit.get("train_y"), fit.get("classes_")
-    if fit.loss.name not in ("zero_one", "squared", "absolute"):
-        return [], ""
-    if known is not None:
-        if fit.loss.name == "zero_one":
-            values, counts = np.unique(np.asarray(known), return_counts=True)
-            return [values[np.argmax(counts)]], ", the most frequent class of the training rows"
-        middle = np.mean if fit.loss.name == "squared" else np.median
-        return [float(middle(np.asarray(known, np.float64)))], " of the training rows"
-    if fit.loss.name == "zero_one" and classes is not None:
-        return list(np.asarray(classes)), ", the hardest of the classes to beat"
-    return [], ""
+def _constants(fit: k.Fit) -> tuple[list[Any], list[Any]]:
+    """Constants to beat: those known beforehand, and those around the one that is best for these rows.
+
+    Classes: all of the model, of the training rows and of these; where they are many, the most frequent ones of these. Numbers:
+    the mean (the median of absolute losses) of the training targets; that of these, and two of its standard errors beside.
+    """
+    known, name = fit.get("train_y"), fit.loss.name
+    if name == "zero_one":
+        values, counts = np.unique(np.asarray(fit.y), return_counts=True)
+        often = values[np.argsort(-counts, kind="stable")].tolist()
+        others = [np.unique(x).tolist() for x in (known, fit.get("classes_")) if x is not None]
+        return list(dict.fromkeys(sum(others, often)))[:MOST_CLASSES], []
+    if name not in ("squared", "absolute"):
+        return [], []
+    middle = np.mean if name == "squared" else np.median
+    y = np.asarray(fit.y, np.float64)
+    beside = 2 * float(y.std()) / math.sqrt(len(y))
+    fixed = [] if known is None else [float(middle(np.asarray(known, np.float64)))]
+    return fixed, [float(middle(y)) + shift for shift in (0.0, -beside, beside)]
 
 
 EVALUATION_CLAIMS = (rows_unseen, enough_rows, target_reached, better_than_constant)

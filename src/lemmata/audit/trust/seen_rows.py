@@ -2,30 +2,43 @@
 
 Rows may repeat by chance. How often, the training rows tell by themselves: the share of them that have a twin, as high as it
 may be (Clopper–Pearson). More equal rows than that are no chance; and where some column has another number in every row, one is
-enough (a rule of thumb: such numbers do not repeat).
+enough (a rule of thumb: such numbers do not repeat). Rows of numbers that equal none may still lie nearer to training rows than
+these do to each other (near_rows.py).
 """
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 from scipy.stats import binom
 
-from lemmata.audit.kernel.claims import RULE_OF_THUMB, STATISTICAL, Evidence, at_most, unknown
+from lemmata.audit.kernel.claims import (
+    FAILS,
+    HOLDS,
+    RULE_OF_THUMB,
+    STATISTICAL,
+    CannotTell,
+    Evidence,
+    at_most,
+    unknown,
+)
 from lemmata.audit.kernel.concentration import clopper_pearson
+from lemmata.audit.trust.near_rows import columns_alike, find_near, rewrite
 
 Array = np.ndarray
 
 CHANCE = 1e-3  # of so many repeated rows, below which they are no coincidence
-COPIES = 0.01  # of the rows that may be copies of others
+COPIES = 0.01  # of the rows that may be copies of others, or of training rows
 FEW = 5  # different rows from which on copies are looked for
+BEYOND = 5.0  # times as many equal pairs of rows as independent columns have
 SOME = 20  # rows without a repetition from which on a column is taken never to repeat
 SEEN = "these rows were trained on: they say nothing about new ones"
+OTHER_FORM = "in other units, or in another order? Pass train= in the form of the test rows"
 
 
 def row_keys(*tables: Any) -> list[Array]:
@@ -76,22 +89,48 @@ def _words(row: Any) -> str:
 
 
 def copies(X: Any) -> int:
-    """Count the rows that repeat an earlier one, where some column has finer numbers than would repeat by chance; else 0.
+    """Count the rows that repeat an earlier one, where that is no chance; else 0.
 
-    A rule of thumb: among the different rows no two share the number in that column, and most of these numbers have more
-    than three decimals.
+    A rule of thumb: some column has finer numbers than would repeat by chance (among the different rows no two share the
+    number there, and most of these numbers have more than three decimals); or most of the different rows occur more than
+    once, and there are five times as many pairs of equal rows as if the columns were independent of each other.
     """
     (keys,) = row_keys(X)
-    _, first = np.unique(keys, return_index=True)
-    if len(first) == len(keys) or sp.issparse(X):
+    _, first, counts = np.unique(keys, return_index=True, return_counts=True)
+    again = len(keys) - len(first)
+    if not again or len(first) < FEW:
         return 0
-    columns = np.asarray(X).reshape(len(keys), -1)[first]
-    if columns.dtype.kind != "f" or len(columns) < FEW:
-        return 0
+    if not sp.issparse(X):
+        columns = np.asarray(X).reshape(len(keys), -1)[first]
+        if columns.dtype.kind == "f" and _is_fine(columns):
+            return again
+    often = 2 * (counts > 1).sum() > len(counts)
+    return again if often and _pairs(counts) > BEYOND * _independent_pairs(X) else 0
+
+
+def _is_fine(columns: Array) -> bool:
+    """Whether some column has another number, of more than three decimals, in every row."""
     with np.errstate(invalid="ignore", over="ignore"):
         fine = (np.mod(1000 * columns.astype(np.float64), 1) > 1e-6).mean(axis=0) > 0.5
-    alone = any(len(np.unique(columns[:, j])) == len(columns) for j in np.flatnonzero(fine))
-    return len(keys) - len(first) if alone else 0
+    return any(len(np.unique(columns[:, j])) == len(columns) for j in np.flatnonzero(fine))
+
+
+def _pairs(counts: Array) -> float:
+    """The share of pairs of rows that are equal, from how often each row occurs."""
+    n = float(counts.sum())
+    return float((counts * (counts - 1.0)).sum() / (n * (n - 1)))
+
+
+def _independent_pairs(X: Any) -> float:
+    """The share of pairs of rows that would be equal if columns were independent: the product of those of the columns."""
+    share = 1.0
+    X = sp.csc_array(X) if sp.issparse(X) else np.asarray(X).reshape(np.shape(X)[0], -1)
+    for j in range(X.shape[1]):
+        column = X[:, [j]].toarray() if sp.issparse(X) else X[:, [j]]
+        share *= _pairs(np.unique(row_keys(column)[0], return_counts=True)[1])
+        if share == 0:
+            break
+    return share
 
 
 def why_copies(X: Any, n: int) -> str:
@@ -110,12 +149,15 @@ class Memory:
     test: Any
     what: str
     all: bool
+    same_form: bool = (
+        True  # columns of both have one order and one unit, since they are parts of one table
+    )
 
 
 def memory_of(model: Any, X: Any, train: Any) -> Memory | None:
     """The training rows as they were given, or as the model keeps them (neighbours, kernels, support vectors)."""
     if train is not None:
-        return Memory(train, X, "the training rows", True)
+        return Memory(train, X, "the training rows", True, same_form=False)
     steps = getattr(model, "steps", None)
     if steps is not None:  # what reaches the last step of a pipeline
         model, X = model[-1], model[:-1].transform(X) if len(model) > 1 else X
@@ -133,25 +175,80 @@ def _is_table(rows: Any, X: Any) -> bool:
 
 
 def judge_seen(found: Memory) -> Evidence:
-    """No test row equals a training row. Where some do: more than chance would have it, or numbers that do not repeat, or open.
+    """At most 1 % of the test rows equal a training row, or nearly. Where more do: beyond chance, or open.
 
-    Chance is what training rows do among themselves: the share of them that have a twin, as high as it may be.
+    Tables that were given apart may have columns in another order or other units. Rows that are found when that is undone
+    were trained on; and columns that are distributed otherwise than in training are left out, since they may be meant.
     """
-    known, keys = row_keys(found.rows, found.test)
+    rows, names = found.rows, [getattr(X, "columns", None) for X in (found.rows, found.test)]
+    if names[0] is not None and names[1] is not None and set(names[0]) == set(names[1]):
+        rows = rows[list(names[1])]
+    tables = _numbers(rows, found.test)
+    if tables is not None and tables[0].shape[1] != tables[1].shape[1]:
+        wide, here = (X.shape[1] for X in tables)
+        return unknown(f"{wide} columns in training, {here} here: {OTHER_FORM}")
+    judged = _judge(rows, found.test, found.what)
+    if found.same_form or tables is None or judged.verdict == FAILS:
+        return judged
+    if any(map(sp.issparse, tables)):
+        return judged
+    train, test = (X.astype(np.float64) for X in tables)
+    for form in rewrite(train, test):
+        other = _judge(*form, found.what)
+        if other.verdict == FAILS and other.kind == STATISTICAL:
+            return replace(other, note="in another order of columns, or in other units")
+    alike = columns_alike(train, test)
+    if not alike.mean() > 0.5:
+        few = f"{len(alike) - alike.sum()} of {len(alike)} columns are"
+        return unknown(f"{few} distributed otherwise than in training: {OTHER_FORM}")
+    return judged if alike.all() else _judge(train[:, alike], test[:, alike], found.what)
+
+
+def require_unseen(found: Memory) -> None:
+    """Raise CannotTell unless these rows are shown to be new."""
+    judged = judge_seen(found)
+    if judged.verdict != HOLDS:
+        raise CannotTell(SEEN if judged.verdict == FAILS else judged.note)
+
+
+def _judge(rows: Any, test: Any, what: str) -> Evidence:
+    """Chance is what training rows do among themselves: the share of them that have a twin, as high as it may be."""
+    known, keys = row_keys(rows, test)
+    # each test row once, however often it was passed
+    keys, new = np.unique(keys, return_index=True)
     seen, n = int(np.isin(keys, known).sum()), len(keys)
-    advice = f"{seen:,} of {n:,} rows are among {found.what}: test on rows that were held out"
-    if not seen:
-        return at_most(0, 0, unit="trained on")
-    counts = np.unique(known, return_counts=True)[1]
+    advice = f"{seen:,} of {n:,} rows are among {what}: test on rows that were held out"
+    _, first, counts = np.unique(known, return_index=True, return_counts=True)
     expected = clopper_pearson(int(counts[counts > 1].sum()), len(known), CHANCE)[1]
     if binom.sf(seen - 1, n, expected) < CHANCE:
         return at_most(seen / n, expected, advice, unit="share trained on", kind=STATISTICAL,
                        confidence=1 - CHANCE)  # fmt: skip
-    if _never_repeats(found.rows):
+    share, note, near = seen / n, "equality was looked at", None
+    if numbers := _numbers(rows, test):
+        near = find_near(numbers[0][first], counts, numbers[1][new])
+    if near is not None and near.too_near:
+        advice = f"they lie nearer to {what} than those to each other: test on held-out rows"
+        return at_most(near.share, near.allowed, advice, "share too near", kind=STATISTICAL)
+    if seen and _never_repeats(rows):
         return at_most(seen, 0, advice, unit="trained on", kind=RULE_OF_THUMB)
+    if near is not None:
+        share = max(share, near.nearly / near.rows)
+        note = f"distances of {near.rows:,} rows" if near.rows < n else ""
+    elif numbers and not seen:
+        return unknown("too few training rows to tell what is near to one")
+    if share <= COPIES:
+        return at_most(share, COPIES, unit="share of nearly equal rows", note=note)
     return unknown(
-        f"{seen:,} of {n:,} rows equal training rows, by chance or because they were trained on"
+        f"{share:.1%} of {n:,} rows equal training rows, or nearly: by chance, or because they were trained on"
     )
+
+
+def _numbers(*tables: Any) -> list[Any] | None:
+    """Tables of numbers, sparse or as two-dimensional arrays; None if they are something else."""
+    found = [sp.csr_array(X) if sp.issparse(X) else np.asarray(X) for X in tables]
+    if any(X.dtype.kind not in "fiub" for X in found):
+        return None
+    return [X if sp.issparse(X) else X.reshape(len(X), -1) for X in found]
 
 
 def _never_repeats(rows: Any) -> bool:

@@ -21,7 +21,7 @@ import numpy as np
 
 from lemmata.audit.completion.factored_objective import products_at
 from lemmata.audit.completion.identifiability.known_entries import IDENTIFIABLE_CLAIMS
-from lemmata.audit.kernel.claims import PROVED, Evidence, Fit, at_most, statistical, unknown
+from lemmata.audit.kernel.claims import Evidence, Fit, at_most, proved, statistical, unknown
 from lemmata.audit.kernel.concentration import HALVINGS
 from lemmata.audit.kernel.held_out import beats, mean_gain
 from lemmata.completion.observed import Observed
@@ -101,16 +101,37 @@ def _enough(x: Array) -> str:
     return f"; some {2 * math.log(1 / RISK) / each:,.0f} might do"
 
 
+@proved("none of the held-out entries was trained on", "by counting", cost=_cost)
+def entries_unseen(fit):
+    """Entries are looked for by their places."""
+    if fit.y is None:
+        return unknown("pass held-out entries: certify(train, test)")
+    known, test = fit.data, Observed.of(fit.y)
+    if (why := _why_elsewhere(known, test)) is not None:
+        return unknown(why)
+    advice = "they are no test: hold out entries that were not trained on (Observed.split)"
+    note = f"of {test.n_observed:,} entries"
+    return at_most(_count_seen(known, test), 0, advice, unit="trained on", note=note)
+
+
 def no_test(known: Observed, test: Observed) -> Evidence | None:
     """Return why these entries cannot test a fit to the known ones: of another matrix, or trained on; None if they can."""
-    if test.shape != known.shape or test.n_observed == 0:
-        (n, m), given = known.shape, f"{test.n_observed} entries of a {test.shape[0]}"
-        return unknown(f"{given} × {test.shape[1]} matrix are none of the {n} × {m} one")
-    seen = int(np.isfinite(known.values_at(test.rows, test.columns)).sum())
-    if not seen:
+    if (why := _why_elsewhere(known, test)) is not None:
+        return unknown(why)
+    seen = _count_seen(known, test)
+    return unknown(f"{seen:,} of these entries were trained on: they are no test") if seen else None
+
+
+def _why_elsewhere(known: Observed, test: Observed) -> str | None:
+    """Say why there are no entries of the same matrix; None if there are."""
+    if test.shape == known.shape and test.n_observed > 0:
         return None
-    advice = f"they are no test: hold out entries that were not trained on (Observed.split); {seen:,} of these were"
-    return at_most(seen, 0, advice, unit="trained on", kind=PROVED)
+    (n, m), given = known.shape, f"{test.n_observed} entries of a {test.shape[0]}"
+    return f"{given} × {test.shape[1]} matrix are none of the {n} × {m} one"
+
+
+def _count_seen(known: Observed, test: Observed) -> int:
+    return int(np.isfinite(known.values_at(test.rows, test.columns)).sum())
 
 
 def predict_entries(fit: Fit, test: Observed, width: float) -> Array:

@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from lemmata.audit.completion.held_out.error import no_test, offsets_and_scales
+from lemmata.audit.completion.held_out.error import entries_unseen, no_test, offsets_and_scales
 from lemmata.audit.kernel.claims import Fit, statistical, unknown
 from lemmata.audit.kernel.held_out import beats, mean_gain
 from lemmata.completion.observed import Observed
@@ -92,16 +92,13 @@ def gains_of_lists(fit: Fit, known: Observed, test: Observed) -> tuple[Array, Ar
 
 def _ndcg(scores: Array, users: Array, known: Observed, test: Observed) -> Array:
     """NDCG@10 of the highest scores (changed here), without what was known in training; the first of equal ones."""
-    rows, columns = _places(known, users)
-    scores[rows, columns] = -np.inf
-    everyone, found = np.arange(len(users)), np.zeros(len(users))
-    discounts = 1 / np.log2(np.arange(2, LONG + 2))
-    wanted = np.zeros(scores.shape, bool)
+    scores[_places(known, users)] = -np.inf
+    everyone, discounts = np.arange(len(users)), 1 / np.log2(np.arange(2, LONG + 2))
+    found, wanted = np.zeros(len(users)), np.zeros(scores.shape, bool)
     wanted[_places(test, users)] = True
     for discount in discounts[: scores.shape[1]]:
         best = np.argmax(scores, axis=1)
-        left = scores[everyone, best] > -np.inf
-        found += discount * (left & wanted[everyone, best])
+        found += discount * ((scores[everyone, best] > -np.inf) & wanted[everyone, best])
         scores[everyone, best] = -np.inf
     most = np.minimum(test.row_counts[users], LONG)
     return found / np.cumsum(discounts)[most - 1]
@@ -112,8 +109,8 @@ def _places(entries: Observed, users: Array) -> tuple[Array, Array]:
     indptr, indices, _ = entries.by_row
     counts = entries.row_counts[users]
     within = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
-    at = np.repeat(indptr[users], counts) + within
-    return np.repeat(np.arange(len(users)), counts), indices[at]
+    places = indices[np.repeat(indptr[users], counts) + within]
+    return np.repeat(np.arange(len(users)), counts), places
 
 
-RANKING_CLAIMS = (ranks_above_popularity,)
+RANKING_CLAIMS = (entries_unseen, ranks_above_popularity)  # where entries are held out
