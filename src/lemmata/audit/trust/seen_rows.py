@@ -193,8 +193,8 @@ def judge_seen(found: Memory) -> Evidence:
     if any(map(sp.issparse, tables)):
         return judged
     train, test = (X.astype(np.float64) for X in tables)
-    for form in rewrite(train, test):
-        other = _judge(*form, found.what)
+    for rows, others in rewrite(train, test):
+        other = _judge(rows, others, found.what)
         if other.verdict == FAILS and other.kind == STATISTICAL:
             return replace(other, note="in another order of columns, or in other units")
     alike = columns_alike(train, test)
