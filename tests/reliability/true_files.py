@@ -41,11 +41,19 @@ def sources(
     for mode in modes:
         with lemmata.config(compile=mode):
             for label, make in {**_models(), **_algorithms()}.items():
-                for kind, use in make(path) if not only or any(w in label for w in only) else ():
-                    source = Source(label, kind, mode, path.read_bytes(), use)
-                    found = attempt(source, path)
-                    assert found[0] == "works", (label, kind, mode, found)
-                    yield source
+                if not only or any(word in label for word in only):
+                    yield from checked(label, make(path), path, mode)
+
+
+def checked(
+    name: str, files: Iterator[tuple[str, Use]], path: Path, mode: str = "never"
+) -> Iterator[Source]:
+    """Files at a path, each opened and used once."""
+    for kind, use in files:
+        source = Source(name, kind, mode, path.read_bytes(), use)
+        found = attempt(source, path)
+        assert found[0] == "works", (name, kind, mode, found)
+        yield source
 
 
 def _models() -> dict[str, Callable[[Path], Iterator[tuple[str, Use]]]]:
@@ -71,14 +79,18 @@ def _models() -> dict[str, Callable[[Path], Iterator[tuple[str, Use]]]]:
 
 
 def _fit(path: Path, name: str, settings: dict, X: Any, suite: Any) -> Iterator[tuple[str, Use]]:
-    """The file of a model, and its checkpoint half-way."""
     make = suite.made if suite else lambda name, **more: getattr(lemmata, name)(**more)
     y = [] if suite else [X]
     if hasattr(make(name), "predict") and suite:
         labels = getattr(suite, "topical", lambda n: (X, None))(n=15)[1]
         y = [labels if labels is not None else suite.targets(make(name), X.reshape(len(X), -1))]
     y = [one for one in y if one is not None]
-    model = make(name, **settings).fit(X, *y)
+    yield from files_of(path, lambda **more: make(name, **settings, **more), X, y)
+
+
+def files_of(path: Path, make: Callable[..., Any], X: Any, y: list) -> Iterator[tuple[str, Use]]:
+    """The file of a model, and its checkpoint half-way."""
+    model = make().fit(X, *y)
     lemmata.save(model, path)
     known = []
     for step in ASKED.split():
@@ -94,8 +106,8 @@ def _fit(path: Path, name: str, settings: dict, X: Any, suite: Any) -> Iterator[
     if "checkpoint" in model.get_params():
         path.unlink()
         with _killed_early():
-            make(name, **settings, checkpoint=path).fit(X, *y)
-        yield "checkpoint", lambda path: lambda: make(name, **settings, checkpoint=path).fit(X, *y)
+            make(checkpoint=path).fit(X, *y)
+        yield "checkpoint", lambda path: lambda: make(checkpoint=path).fit(X, *y)
 
 
 def _ask(model: Any, step: str, X: Any, y: list) -> None:

@@ -368,8 +368,10 @@ def test_other_slips_are_told():
     with pytest.warns(UserWarning, match="batch_size=500 exceeds the 150 rows"):
         MLPClassifier((3,), batch_size=500, max_iter=2).fit(X, y)
     model = MLPClassifier((3,), max_iter=2, warm_start=True).fit(X, y)
-    with pytest.raises(ValueError, match="warm_start=True starts from weights of shapes"):
+    with pytest.raises(ValueError, match="has weights of shapes"):
         model.set_params(hidden_layer_sizes=(4,)).fit(X, y)
+    with pytest.raises(ValueError, match="has weights of shapes"):
+        model.partial_fit(X, y)
     with pytest.raises(ValueError, match="same classes"):
         model.set_params(hidden_layer_sizes=(3,)).fit(X[:100], y[:100])
     with pytest.raises(ValueError, match="early_stopping=True"):

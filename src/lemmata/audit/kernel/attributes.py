@@ -12,8 +12,8 @@ A table gives the shape of each attribute in a few words. Files are checked by t
     "k >=0 falling"   … none larger than the one before
     "k sum=1"         … that add up to 1
     "n int"           whole numbers; in files, of an integer type
-    "n float"         of type float32 or float64, in files; usual in states and other objects
-    "n numbers"       whole or not, in files; usual in attributes
+    "n float"         of type float32 or float64, in files: usual there
+    "n numbers"       whole or not, in files
     "n bool"          truth values, in files
     "d text"          words, in files
     "c labels"        words or numbers, in files: the classes of a classifier

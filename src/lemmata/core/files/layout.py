@@ -23,7 +23,7 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 import numpy as np
 import scipy.sparse as sp
 
-from lemmata.audit.kernel.attributes import Shape, entries, shape_for
+from lemmata.audit.kernel.attributes import Shape, entries, parse, shape_for
 from lemmata.core.validation import refuse_malformed, refuse_nonfinite
 
 COUNTS = frozenset(("seed", "steps", "epoch", "epochs", "passes", "batches", "updates", "count"))
@@ -38,26 +38,21 @@ KINDS = {
 }
 
 
-def check_stored(
-    name: str, value: Any, spec: Spec, letters: dict[str, int], usual: str = "numbers"
-) -> None:
-    """Raise ValueError unless a value is what its specification says; `letters` remembers the sizes seen so far.
-
-    usual : the kind of numbers where the specification names none
-    """
+def check_stored(name: str, value: Any, spec: Spec, letters: dict[str, int]) -> None:
+    """Raise ValueError unless a value is what its specification says; `letters` remembers the sizes seen so far."""
     if isinstance(spec, tuple):
         if not isinstance(value, tuple) or len(value) not in (0, len(spec)):
             raise ValueError(f"{name} is not a tuple of {len(spec)} arrays.")
         for i, (one, wanted) in enumerate(zip(value, spec, strict=False)):
-            check_stored(f"{name}[{i}]", one, wanted, letters, usual)
+            check_stored(f"{name}[{i}]", one, wanted, letters)
         return
     if isinstance(spec, type):
         if not isinstance(value, spec):
             raise ValueError(f"{name} is a {type(value).__name__}, not a {spec.__name__}.")
         if isinstance(value, np.ndarray):  # of a shape that the model itself looks at
-            _check_numbers(name, value, (), "numbers")
+            _check_numbers(name, value, ("numbers",))
         elif sp.issparse(value):
-            _check_numbers(name, value.data, (), "numbers")  # type: ignore[attr-defined]
+            _check_numbers(name, value.data, ("numbers",))  # type: ignore[attr-defined]
         check_layout(value, letters, name)
         return
     shape = shape_for(spec, value)
@@ -68,7 +63,7 @@ def check_stored(
     if not shape.axes:
         _check_number(name, value, shape.words)
     else:
-        _check_array(name, value, shape, letters, usual)
+        _check_array(name, value, shape, letters)
     numbers = np.asarray(value.data if sp.issparse(value) else value)
     for rule in shape.violations(numbers, letters):
         raise ValueError(f"{name} holds numbers that are not {rule}.")
@@ -87,11 +82,11 @@ def _check_number(name: str, value: Any, marks: Collection[str]) -> None:
         raise ValueError(f"{name} is infinite.")
 
 
-def _check_array(name: str, value: Any, shape: Shape, letters: dict[str, int], usual: str) -> None:
+def _check_array(name: str, value: Any, shape: Shape, letters: dict[str, int]) -> None:
     stored = value.data if "sparse" in shape.words and sp.issparse(value) else value
     if not isinstance(stored, np.ndarray) or not shape.describes(value.shape):
         raise ValueError(f"{name} is not an array with {len(shape.axes)} axes ({shape}).")
-    _check_numbers(name, stored, shape.words, usual)
+    _check_numbers(name, stored, shape.words)
     refuse_malformed(value, name)
     if letter := shape.other_size(value.shape, letters):
         raise ValueError(
@@ -99,8 +94,8 @@ def _check_array(name: str, value: Any, shape: Shape, letters: dict[str, int], u
         )
 
 
-def _check_numbers(name: str, value: np.ndarray, marks: Collection[str], usual: str) -> None:
-    kinds, wanted = next((KINDS[mark] for mark in KINDS if mark in marks), KINDS[usual])
+def _check_numbers(name: str, value: np.ndarray, marks: Collection[str]) -> None:
+    kinds, wanted = next((KINDS[mark] for mark in KINDS if mark in marks), KINDS["float"])
     half = value.dtype.kind == "f" and value.dtype.itemsize < 4  # no kernel takes them
     if value.dtype.kind not in kinds or half:
         raise ValueError(f"{name} is an array of {value.dtype}, not of {wanted}.")
@@ -116,7 +111,7 @@ def check_layout(value: Any, letters: dict[str, int], name: str = "") -> None:
     for field, (spec, optional) in layout.items():
         item = getattr(value, field)
         if item is not None or not optional:
-            check_stored(f"{name}.{field}", item, spec, letters, "float")
+            check_stored(f"{name}.{field}", item, spec, letters)
     if is_dataclass(value) and not isinstance(value, type):
         for inner in fields(value):
             if inner.name not in layout:
@@ -132,6 +127,13 @@ def _check_inside(item: Any, letters: dict[str, int], run: set[str], name: str) 
         check_layout(item, letters, name)
 
 
+def bounding_letters(table: Mapping[str, Spec]) -> set[str]:
+    """The letters whose sizes bound numbers of a table: such a bound says nothing until its letter is known."""
+    texts = [spec for spec in table.values() if isinstance(spec, str)]
+    words = [word for text in texts for shape in parse(text) for word in shape.words]
+    return {word[-1] for word in words if word[0] in "<>" and word[-1].isalpha()}
+
+
 # --- the state of a run -----------------------------------------------------------------------------------------------
 
 
@@ -144,6 +146,8 @@ def check_state(algorithm: Any, state: Any, data: Any) -> None:
     letters = dict(zip("nd", shape, strict=True)) if len(shape) == 2 else {}
     letters |= getattr(data, "sizes", {}) | getattr(algorithm, "sizes", {})
     check_layout(state, letters)
+    if unknown := bounding_letters(getattr(type(state), "layout", {})) - set(letters):
+        raise TypeError(f"nobody knows the size {min(unknown)} that bounds numbers of the state.")
     if hasattr(algorithm, "check_state"):
         algorithm.check_state(state, data)
 

@@ -48,8 +48,8 @@ class FeatureSpace:
 
     def __post_init__(self):
         """Check the places: they are used as indices, and a space may come from a file."""
-        if len(self.slots) and (self.slots[-1] >= 2 * self.bucket or (np.diff(self.slots) <= 0).any()):  # fmt: skip
-            raise ValueError("slots have to rise, below twice the number of buckets.")
+        if len(self.slots) and (self.slots[-1] >= self._n_slots or (np.diff(self.slots) <= 0).any()):  # fmt: skip
+            raise ValueError(f"slots have to rise, below {self._n_slots:,}.")
 
     @classmethod
     def of(

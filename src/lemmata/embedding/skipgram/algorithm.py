@@ -65,6 +65,17 @@ class SkipGramState:
     running_loss: float  # the mean over the epoch's own steps, each before it was made
 
 
+def check_sizes(state: SkipGramState, data: WindowedText, size: int, tied: bool) -> None:
+    """ValueError where a state from a file is none of this text: kernels do not look where they write."""
+    rows = len(state.vectors), len(state.outputs), len(state.biases), state.vectors.shape[1]
+    v = len(data.counts)
+    wanted = data.n_inputs, 0 if tied else v, v, size
+    if rows != wanted:
+        raise ValueError(
+            f"a state of {rows} inputs, outputs, biases and columns; this text has {wanted}."
+        )
+
+
 @dataclass(frozen=True)
 class SkipGramAlgorithm:
     """Epochs of negative sampling. Parameters as those of `SkipGram`."""
@@ -123,14 +134,7 @@ class SkipGramAlgorithm:
         return self.at(state, data)
 
     def check_state(self, state: SkipGramState, data: WindowedText) -> None:
-        """ValueError where a state from a file is none of this text: kernels do not look where they write."""
-        rows = len(state.vectors), len(state.outputs), len(state.biases), state.vectors.shape[1]
-        v = len(data.counts)
-        wanted = data.n_inputs, 0 if self.tied else v, v, self.vector_size
-        if rows != wanted:
-            raise ValueError(
-                f"a state of {rows} inputs, outputs, biases and columns; this text has {wanted}."
-            )
+        check_sizes(state, data, self.vector_size, self.tied)
 
     def at(self, state: SkipGramState, data: WindowedText) -> SkipGramState:
         """Return the state with its loss."""

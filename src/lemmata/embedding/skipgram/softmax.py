@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from lemmata.embedding.skipgram.algorithm import SkipGramState
+from lemmata.embedding.skipgram.algorithm import SkipGramState, check_sizes
 from lemmata.embedding.skipgram.contexts import Biases, WindowedText
 
 Array = np.ndarray
@@ -59,6 +59,9 @@ class SoftmaxAlgorithm:
             int(rng.integers(2**62)), 0.0, np.nan,
         )  # fmt: skip
         return self.at(state, data)
+
+    def check_state(self, state: SkipGramState, data: WindowedText) -> None:
+        check_sizes(state, data, self.vector_size, self.tied)
 
     def at(self, state: SkipGramState, data: WindowedText) -> SkipGramState:
         """Return the state with its loss."""

@@ -15,6 +15,7 @@ from sklearn.utils.metaestimators import available_if
 from lemmata.core import common
 from lemmata.core.blocks import Blocks
 from lemmata.core.certification.checking import cost_of_perceptron
+from lemmata.core.files.layout import check_stored
 from lemmata.core.loop import MaxSteps, Never, Solution, Stop, Stopped, run, warn_user
 from lemmata.core.parameters import (
     COUNT,
@@ -214,17 +215,15 @@ class Perceptron(Supervised):
 
     def _start(self, data: Blocks) -> Array | None:
         """The parameters of the fit before, if they are to be used."""
-        if not self.warm_start or not hasattr(self, "coefs_"):
-            return None
+        return self._theta(data) if self.warm_start and hasattr(self, "coefs_") else None
+
+    def _theta(self, data: Blocks) -> Array:
         wanted, found = self._net(data).shapes, [part.shape for part in self.coefs_]
         if wanted != found:
             raise ValueError(
-                f"warm_start=True starts from weights of shapes {found}, and these parameters and data need {wanted}; "
+                f"the fit before has weights of shapes {found}, and these parameters and data need {wanted}; "
                 "fit with warm_start=False once."
             )
-        return self._theta()
-
-    def _theta(self) -> Array:
         return np.concatenate([part.ravel() for part in (*self.coefs_, *self.intercepts_)])
 
     def _stop(self) -> Stop:
@@ -303,7 +302,7 @@ class Perceptron(Supervised):
         algorithm = self._algorithm(data)
         assert isinstance(algorithm, training.MLPAlgorithm)
         if not first:
-            algorithm = replace(algorithm, start=self._theta())
+            algorithm = replace(algorithm, start=self._theta(data))
         problem = self._problem(data)
         state = algorithm.init(problem, np.random.default_rng(self._rng()))
         kept = None if first else self._memory
@@ -344,6 +343,7 @@ class Perceptron(Supervised):
         _check_layers(model.coefs_, model.intercepts_, model.n_features_in_, model.n_outputs_)
         if len(model.coefs_) != model.n_layers_ - 1:
             raise ValueError(f"n_layers_ is {model.n_layers_} for {len(model.coefs_)} coefs_.")
+        check_stored("loss_curve_", np.asarray(model.loss_curve_), "t any", {})
         return model
 
 

@@ -16,7 +16,6 @@ import numpy as np
 import scipy.linalg
 import scipy.sparse as sp
 
-from lemmata.core.files.layout import check_alike
 from lemmata.core.store import storable
 from lemmata.predict.logistic.newton import nothing_left, refuse_overflow, search_line, share_of
 from lemmata.predict.logistic.problem import LinearProblem, LossPoint
@@ -78,7 +77,12 @@ class LogisticLBFGSState:
     """Weights with objective and gradient there, and the pairs (s, y), oldest first."""
 
     version = 2
-    layout: ClassVar = {"W gradient": "m D", "losses": "m"}
+    layout: ClassVar = {
+        "W gradient": "m D",
+        "losses": "m",
+        "moves changes": "e M",
+        "curvature": "m D | m D D",
+    }
 
     W: Array
     losses: Array
@@ -104,15 +108,6 @@ class LBFGSAlgorithm:
 
     draws: ClassVar[bool] = False
     hint: ClassVar[str] = "scale the features to a common size"
-
-    def check_state(self, state: LogisticLBFGSState, data: LinearProblem) -> None:
-        """ValueError where what a state from a file remembers does not fit its weights."""
-        curvature = (data.m, data.D, data.D)[: state.curvature.ndim]
-        check_alike(
-            (state.moves, state.moves[:1]),
-            (state.changes, np.empty((min(len(state.moves), 1), state.W.size))),
-        )
-        check_alike((state.curvature,), (np.broadcast_to(0.0, curvature),))
 
     def init(self, data: LinearProblem, rng: Any) -> LogisticLBFGSState:
         start = np.zeros((data.m, data.D)) if self.start is None else self.start

@@ -294,7 +294,7 @@ class LinearProblem:
 
     @property
     def sizes(self) -> dict[str, int]:
-        return dict(zip("nd", self.data.shape, strict=True)) | {"m": self.m, "D": self.D}
+        return dict(zip("ndmDM", (*self.data.shape, self.m, self.D, self.m * self.D), strict=True))
 
     @property
     def m(self) -> int:

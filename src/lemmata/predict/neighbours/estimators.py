@@ -129,7 +129,7 @@ class _Voting(Neighbours):
     multi_output = True
     stored: ClassVar[Mapping[str, str | type]] = {
         **Neighbours.stored,
-        "y_fit_": "n | n m",
+        "y_fit_": "n numbers | n m numbers",
         "sample_weight_fit_?": "n >=0",
     }
 

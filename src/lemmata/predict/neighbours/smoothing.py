@@ -84,7 +84,7 @@ class KernelSmoother(Regressor):
     accepts_sparse = True
     stored: ClassVar[Mapping[str, str | type]] = {
         "X_fit_": "n d sparse",
-        "y_fit_": "n | n m",
+        "y_fit_": "n numbers | n m numbers",
         "sample_weight_fit_?": "n >=0",
         "bandwidth_ bandwidths_? loo_errors_?": "audited",
     }

@@ -24,6 +24,7 @@ from lemmata.core.blocks import Blocks
 from lemmata.core.engine import map_reduce
 from lemmata.core.store import storable
 from lemmata.predict.least_squares.normal_equations import NormalEquations, eigen_solve, pack
+from lemmata.predict.robust.plane import PlaneAlgorithm
 
 Array = np.ndarray
 SAMPLE = 4000  # rows that the start looks at
@@ -176,7 +177,7 @@ class BisquareState:
     """θ = (w, b), the scale of the start, and the equations for the next step."""
 
     version = 1
-    layout: ClassVar = {"theta": "p"}
+    layout: ClassVar = {"theta": "p", "scale": ">0"}
 
     theta: Array
     scale: float
@@ -188,7 +189,7 @@ class BisquareState:
 
 
 @dataclass(frozen=True)
-class BisquareAlgorithm:
+class BisquareAlgorithm(PlaneAlgorithm):
     """Reweighted least squares from a robust start. Finished when predictions move by less than tol·σ."""
 
     hint: ClassVar = "divide the columns of X, or y, by their largest numbers"

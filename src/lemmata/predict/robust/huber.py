@@ -29,6 +29,7 @@ from lemmata.core.blocks import Blocks
 from lemmata.core.engine import map_reduce
 from lemmata.core.store import storable
 from lemmata.predict.least_squares.normal_equations import EPS, eigen_solve
+from lemmata.predict.robust.plane import PlaneAlgorithm
 
 Array = np.ndarray
 HALVINGS = 60
@@ -116,7 +117,7 @@ class HuberState:
     """Weights θ = (w, b), their best σ, and what the last step promised to gain."""
 
     version = 1
-    layout: ClassVar = {"theta": "p"}
+    layout: ClassVar = {"theta": "p", "sigma floor": ">0"}
 
     theta: Array
     sigma: float
@@ -127,7 +128,7 @@ class HuberState:
 
 
 @dataclass(frozen=True)
-class HuberAlgorithm:
+class HuberAlgorithm(PlaneAlgorithm):
     """Newton's method. Finished when a step promised less than tol² of the objective."""
 
     draws: ClassVar = False

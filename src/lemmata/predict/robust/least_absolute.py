@@ -18,6 +18,7 @@ from scipy.optimize import linprog
 
 from lemmata.core.blocks import Blocks
 from lemmata.core.store import storable
+from lemmata.predict.robust.plane import PlaneAlgorithm
 
 Array = np.ndarray
 
@@ -36,7 +37,7 @@ class AbsoluteState:
 
 
 @dataclass(frozen=True)
-class LeastAbsoluteAlgorithm:
+class LeastAbsoluteAlgorithm(PlaneAlgorithm):
     """One step: the linear programme."""
 
     draws: ClassVar = False

@@ -227,7 +227,7 @@ class SupportVectors(Supervised):
         expected = (0, 0) if model._is_given else (len(model.support_), d)
         if X.shape != expected:
             raise ValueError(f"support_vectors_ is not a matrix of shape {expected}.")
-        if model.support_.max(initial=-1) >= n:
+        if model.support_.max(initial=-1) >= n or d != model.n_features_in_:
             raise ValueError("the support vectors are not those of a fit.")
         return model
 

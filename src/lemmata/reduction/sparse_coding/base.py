@@ -86,6 +86,13 @@ class SparseCodes(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Model):
             raise ValueError("Input X contains NaN only: no number is known; pass rows with some.")
         return data
 
+    @classmethod
+    def restored(cls, parameters: dict[str, Any], attributes: dict[str, Any]) -> Any:
+        """A model from a file, whose parameters have to give a coder of its atoms."""
+        model: Any = super().restored(parameters, attributes)
+        model._coder(*model.components_.shape)
+        return model
+
     def _coder(self, k: int, d: int) -> Coder:
         """The coder of `transform`."""
         raise TypeError(f"{type(self).__name__} does not say how it codes.")
