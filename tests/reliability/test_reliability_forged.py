@@ -269,6 +269,7 @@ SETTINGS = {
     "plsa": ("PLSA", {"max_iter": 4}),
     "softmax": ("SkipGram", {"objective": "softmax", "epochs": 4}),
     "fasttext": ("FastTextClassifier", {"max_n": 3, "bucket": 50, "epochs": 1}),
+    "autoencoder": ("LinearAutoencoder", {"max_iter": 4}),
     "huber": ("RobustRegression", {"loss": "huber", **HARD}),
     "tukey": ("RobustRegression", {"loss": "tukey", **HARD}),
     "lbfgs": ("LogisticRegression", {"solver": "lbfgs", **HARD}),
@@ -296,11 +297,12 @@ def changed(source, path, field, change):
     manifest, arrays = parts_of(path)
     places_of = forge._places(manifest["content"], "")
     holder, at = next((h, at) for h, at, name in places_of if name.endswith(field))
-    if isinstance(holder[at], dict) and "key" in holder[at]:
-        key = holder[at]["key"]
-        arrays[key] = np.ascontiguousarray(change(arrays[key]))
+    key = holder[at].get("key") if isinstance(holder[at], dict) else None
+    new = change(arrays.get(key, holder[at]))
+    if isinstance(new, np.ndarray):
+        arrays[key] = np.ascontiguousarray(new)
     else:
-        holder[at] = change(holder[at])
+        holder[at] = new
     path.write_bytes(signed(manifest, arrays))
     return path
 
@@ -318,6 +320,7 @@ def changed(source, path, field, change):
         ("huber", ".sigma", lambda x: 0.0),
         ("tukey", ".theta", lambda x: np.append(x, x)),
         ("tukey", ".scale", lambda x: -x),
+        ("autoencoder", ".params.0", lambda x: x * np.nan),
         ("lbfgs", ".moves", lambda x: x.astype(int)),
         ("lbfgs", ".changes", lambda x: x[:, :-1]),
     ],
@@ -333,6 +336,8 @@ def test_places_and_sizes_in_a_state_are_those_of_the_run(tmp_path, true_file, n
     ("name", "field", "change"),
     [
         ("mlp", ".loss_curve_", lambda x: [*x, [1.0]]),  # partial_fit takes their least
+        ("mlp", ".classes_", lambda x: []),  # no array here
+        ("mlp", ".classes_", lambda x: np.arange(3)),  # for one output
         ("fasttext", ".features_.max_n", lambda x: 0),  # slots of parts are then beyond the table
         ("ksvd", ".n_nonzero", lambda x: 100),
         ("SVC", ".n_features_in_", lambda x: x + 1),

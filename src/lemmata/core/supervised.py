@@ -144,6 +144,8 @@ class Classifier(ClassifierMixin, Supervised):
         """A model from a file, whose classes have to be told apart."""
         model = super().restored(parameters, attributes)
         classes = model.classes_
+        if isinstance(classes, list) and not (classes and cls.multi_output):
+            raise ValueError("classes_ is a list, of a model that predicts one label.")
         for labels in classes if isinstance(classes, list) else [classes]:
             if len(labels) < 2 or len(np.unique(labels)) < len(labels):
                 raise ValueError(

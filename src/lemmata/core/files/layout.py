@@ -153,11 +153,15 @@ def check_state(algorithm: Any, state: Any, data: Any) -> None:
 
 
 def check_alike(first: Any, *others: Any) -> None:
-    """Raise ValueError unless all are tuples of arrays of the same shapes: weights, gradients, memory of an optimiser."""
+    """Raise ValueError unless all are tuples of arrays of the same shapes, the others of finite floats, as they come from a
+    file: weights, gradients, memory of an optimiser.
+    """
     shapes = [[np.shape(one) for one in arrays] for arrays in (first, *others)]
     for other in shapes[1:]:
         if other != shapes[0]:
             raise ValueError(f"arrays of shapes {shapes[0]} and {other} belong together.")
+    for one in (array for arrays in others for array in arrays):
+        _check_numbers("an array", np.asarray(one), ())
 
 
 # --- types ------------------------------------------------------------------------------------------------------------

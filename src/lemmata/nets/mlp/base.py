@@ -343,6 +343,9 @@ class Perceptron(Supervised):
         _check_layers(model.coefs_, model.intercepts_, model.n_features_in_, model.n_outputs_)
         if len(model.coefs_) != model.n_layers_ - 1:
             raise ValueError(f"n_layers_ is {model.n_layers_} for {len(model.coefs_)} coefs_.")
+        outputs = len(getattr(model, "classes_", range(model.n_outputs_)))
+        if model.n_outputs_ != outputs and (model.n_outputs_, outputs) != (1, 2):
+            raise ValueError(f"it has {model.n_outputs_} outputs for {outputs} classes.")
         check_stored("loss_curve_", np.asarray(model.loss_curve_), "t any", {})
         return model
 
