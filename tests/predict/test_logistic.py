@@ -309,7 +309,7 @@ def test_extreme_scales_settle(power):
 
 def test_numbers_whose_squares_overflow_are_refused():
     X, y = drawn(n=60)
-    with pytest.raises((ValueError, RuntimeError), match="divide its columns"):
+    with pytest.raises((ValueError, RuntimeError), match=r"divide (its columns|X)"):
         LogisticRegression().fit(1e200 * X, y)
 
 

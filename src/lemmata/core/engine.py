@@ -44,7 +44,10 @@ from functools import wraps
 from importlib import import_module
 from typing import Any
 
+import numpy as np
+
 from lemmata.core.blocks import Blocks, is_dask
+from lemmata.core.validation import refuse_result
 
 
 def cores() -> int:
@@ -184,16 +187,30 @@ USES = (
 )
 
 
-def alone(function: Callable) -> Callable:
-    """The function with BLAS on one thread wherever it is called, on a worker of a cluster too."""
+def alone(function: Callable, use: str = "") -> Callable:
+    """The function with BLAS on one thread wherever it is called, on a worker of a cluster too.
+
+    use : the name of a method of a model, which raises ValueError where its result would be NaN or infinite without a reason
+    """
 
     @wraps(function)
     def work(*arguments: Any, **named: Any) -> Any:
         with one_blas_thread():
-            return function(*arguments, **named)
+            result = function(*arguments, **named)
+        if use and not all(map(is_finite, result if isinstance(result, tuple) else (result,))):
+            refuse_result(use, result, *arguments, **named)
+        return result
 
     work.on_one_thread = True  # type: ignore[attr-defined]
     return work
+
+
+def is_finite(value: Any) -> bool:
+    """Whether no float of an array, a table or this number is NaN or infinite; anything else is. One pass over it."""
+    if not isinstance(value, np.ndarray | float | np.floating) and not hasattr(value, "to_numpy"):
+        return True
+    value = np.asarray(value)
+    return value.dtype.kind != "f" or bool(np.isfinite(value).all())
 
 
 _scanned: tuple[int, list[Any]] = (

@@ -24,7 +24,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from lemmata.audit.kernel.attributes import entries
-from lemmata.core import validation
+from lemmata.core import engine, validation
 from lemmata.core.blocks import Blocks, checked_block, is_dask, is_stream, unmask
 from lemmata.core.certificate import Certificate, Fit, Statement
 from lemmata.core.certification import checking
@@ -97,7 +97,7 @@ class Model(BaseEstimator):
         for name in USES:  # also those that a mixin brings
             method = inspect.getattr_static(cls, name, None)
             if inspect.isfunction(method) and not hasattr(method, "on_one_thread"):
-                setattr(cls, name, alone(method))
+                setattr(cls, name, alone(method, name))
         if inspect.get_annotations(cls) or cls.declared_parameters or "__init__" in vars(cls):
             declare(cls, inherit_parameters)
 
@@ -148,9 +148,8 @@ class Model(BaseEstimator):
             data = self._validate_rows(X, sample_weight)
             try:
                 self._fit_blocks(data)
-            except validation.NotFinite:  # from a first pass over data that was not checked before
-                names = getattr(X, "columns", None)
-                validation.refuse_nonfinite_blocks(data, allow_nan=self.accepts_nan, names=names)
+            except validation.OVER_NUMBERS as failure:
+                validation.name_culprit(failure, data, self.accepts_nan, X)
                 raise
         return self
 
@@ -231,6 +230,8 @@ class Model(BaseEstimator):
         """
         self.trace_, self.stopped_, self.n_iter_ = trace, stopped, max(steps, 1)
         for name, value in attributes.items():  # some count other iterations than steps
+            if not engine.is_finite(value):
+                validation.refuse_attribute(self, name, value)
             setattr(self, name, value)
         self.certificate_ = self._certificate(data, in_fit=True)
 

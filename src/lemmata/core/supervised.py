@@ -25,7 +25,7 @@ from lemmata.core.certificate import Certificate
 from lemmata.core.engine import alone
 from lemmata.core.estimator import Model
 from lemmata.core.parameters import fitted
-from lemmata.core.validation import FLOATS, all_finite
+from lemmata.core.validation import FLOATS, OVER_NUMBERS, all_finite, name_culprit
 
 Array = np.ndarray
 
@@ -51,7 +51,12 @@ class Supervised(Model):
         """
         with self._all_or_nothing():
             self._validate_params()
-            self._fit_blocks(self._validate_pair(X, y, sample_weight))
+            data = self._validate_pair(X, y, sample_weight)
+            try:
+                self._fit_blocks(data)
+            except OVER_NUMBERS as failure:
+                name_culprit(failure, data, self.accepts_nan)
+                raise
         return self
 
     def certify(

@@ -12,7 +12,7 @@ checked once. A mapped file that has become shorter kills the process that reads
 from __future__ import annotations
 
 import mmap
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -23,6 +23,9 @@ from sklearn.utils.validation import check_array, validate_data
 TAKE_NAN = (
     "Drop or fill in such values, or use a model that takes NaN as unknown: GaussianMixture for rows, "
     "ALS or SoftImpute for a matrix to be completed."
+)
+CUBES = (
+    3  # of numbers whose cubes overflow no product of residuals, rows and weights can be trusted
 )
 ROWS_AT_ONCE = 4096  # looked at for the culprit, so that no mask as large as the data is made
 
@@ -66,15 +69,7 @@ def refuse_nonfinite(
     raise ValueError(f"{what} contains {kind}: {where}. {advice}")
 
 
-def refuse_nonfinite_blocks(data: Any, *, allow_nan: bool, names: Sequence[str] | None) -> None:
-    """Raise ValueError if one of the row blocks holds NaN or infinity."""
-    first = 0
-    for rows, _ in data:
-        refuse_nonfinite(rows, allow_nan=allow_nan, first_row=first, names=names)
-        first += rows.shape[0]
-
-
-def refuse_large(X: Any, power: int = 2) -> None:
+def refuse_large(X: Any, power: int = 2, *, what: str = "Input X", first_row: int = 0) -> None:
     """Raise ValueError where sums over X of this power of its numbers, with some room, leave float64."""
     most = float(np.finfo(np.float64).max / (16.0 * max(1, X.shape[0] * X.shape[1]))) ** (1 / power)
     if most > float(np.finfo(X.dtype).max):  # no float32 is that large
@@ -83,9 +78,37 @@ def refuse_large(X: Any, power: int = 2) -> None:
     if found is not None:
         row, column, value = found
         raise ValueError(
-            f"Input X holds {value:.3g} in row {row}, column {column} (counted from 0), and sums of numbers like that to the "
-            f"power of {power} leave float64; divide X by a constant, or look at that row."
+            f"{what} holds {value:.3g} in row {first_row + row}, column {column} (counted from 0), and sums of numbers like "
+            f"that to the power of {power} leave float64; divide {what[-1]} by a constant, or look at that row."
         )
+
+
+# what a fit may end with because of the numbers it was given; a step that failed is a RuntimeError
+OVER_NUMBERS = (NotFinite, ArithmeticError, RuntimeError, np.linalg.LinAlgError)
+
+
+def name_culprit(failure: BaseException, data: Any, allow_nan: bool, given: Any = None) -> None:
+    """Raise ValueError if a fit to row blocks failed over one of their numbers, and say where that stands.
+
+    given : what the blocks were made of, perhaps with names of columns
+    """
+    if isinstance(failure, NotFinite):  # from a first pass over data that was not checked before
+        for first, rows in _blocks(data):
+            names = getattr(given, "columns", None)
+            refuse_nonfinite(rows, allow_nan=allow_nan, first_row=first, names=names)
+    elif not isinstance(failure.__cause__, OSError) and hasattr(data, "targets"):
+        for first, rows in _blocks(data):
+            refuse_large(rows, CUBES, first_row=first)
+        if data.targets is not None and data.targets.dtype.kind == "f":
+            refuse_large(data.targets.reshape(len(data.targets), -1), CUBES, what="y")
+
+
+def _blocks(data: Any) -> Iterator[tuple[int, Any]]:
+    """The row blocks, each with the number of its first row."""
+    first = 0
+    for rows, _ in data:
+        yield first, rows
+        first += rows.shape[0]
 
 
 def all_finite(X: Any, allow_nan: bool = False) -> bool:
@@ -266,6 +289,71 @@ def check_weights(sample_weight: Any, n_rows: int) -> np.ndarray:
             "Sample weights are too large: their sum overflows; divide them by their maximum."
         )
     return weights
+
+
+# --- results of a model -----------------------------------------------------------------------------------------------
+
+# Ways to use a fitted model whose results are numbers for rows. In the second set infinity is an answer: a row that cannot
+# be, an interval without an end. Lists of recommendations end with NaN where fewer were found, and are not looked at.
+FINITE = (
+    *("predict", "predict_proba", "decision_function", "transform", "inverse_transform"),
+    *("kneighbors", "reconstruct", "impute", "complete", "fold_in"),
+)
+NOT_NAN = ("predict_log_proba", "predict_interval", "score_samples", "score", "cost")
+OVERFLOW = "Divide the rows by a unit, those of the fit as well, or look at that row."
+
+
+def refuse_result(name: str, result: Any, model: Any, *arguments: Any, **named: Any) -> None:
+    """Raise ValueError for what a method of a model came to, unless NaN or infinity is an answer there."""
+    bad = _not_finite if name in FINITE else np.isnan
+    parts = map(np.asarray, result if isinstance(result, tuple) else (result,))
+    wrong = [part for part in parts if part.dtype.kind == "f" and bad(part).any()]
+    if name not in FINITE + NOT_NAN or not wrong:
+        return
+    numbers = wrong[0]
+    known = [
+        one
+        for one in map(_as_numbers, (*arguments, *named.values()))
+        if one is not None and one.size
+    ]
+    if any(np.isnan(one).any() for one in known):  # what is not known may stay so
+        return
+    row = f" for row {np.argwhere(bad(numbers))[0][0]} (counted from 0)" if numbers.ndim else ""
+    kind = "NaN" if np.isnan(numbers).any() else "infinity"
+    size = max((float(np.abs(one).max()) for one in known), default=np.nan)
+    large = not size < float(np.finfo(numbers.dtype).max) ** (
+        1 / CUBES
+    )  # else the model is at fault
+    raise ValueError(
+        f"{type(model).__name__}.{name} comes to {kind}{row}: "
+        + (
+            f"sums with numbers as large as {size:.3g} leave {numbers.dtype}. {OVERFLOW}"
+            if large
+            else "attributes of the model are not finite, or far too large; certify(X) says which."
+        )
+    )
+
+
+def _as_numbers(given: Any) -> np.ndarray | None:
+    """The numbers of an argument; None for words and for what would have to be read again."""
+    given = given.data if sp.issparse(given) else given
+    if not (hasattr(given, "__array__") or isinstance(given, list | tuple | float)):
+        return None
+    try:
+        return np.asarray(given, dtype=np.float64)
+    except (TypeError, ValueError):  # labels, lists of blocks
+        return None
+
+
+def refuse_attribute(model: Any, name: str, value: Any) -> None:
+    """Raise ValueError for an attribute of a fit that is not finite, unless the model declares that it may be so."""
+    spec = model._shapes().get(name, ("any", True))[0]
+    words = spec.split() if isinstance(spec, str) else ()
+    if "any" not in words and not all_finite(np.asarray(value), "nan" in words):
+        raise ValueError(
+            f"{type(model).__name__} comes to {name} = NaN or infinity: sums over numbers as large as those of the "
+            f"data leave {np.asarray(value).dtype}. {OVERFLOW}"
+        )
 
 
 # --- scikit-learn's private functions ---------------------------------------------------------------------------------

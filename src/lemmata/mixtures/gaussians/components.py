@@ -197,6 +197,11 @@ class Components(ABC):
             out -= self.log_volume.sum()
             return out
         gone = np.isnan(rows)
+        if not gone.any():  # NaN came from the distances
+            raise ValueError(
+                f"rows hold numbers as large as {np.abs(rows).max():.3g}, and their distances to the components leave "
+                f"{rows.dtype}; divide the rows by a unit, those of the fit as well."
+            )
         whole, out = ~gone.any(axis=1), np.empty((len(rows), len(self.log_weights)), rows.dtype)
         if whole.any():
             out[whole] = self.log_density(rows[whole])

@@ -103,7 +103,7 @@ def _unit_of(X: Array) -> Any:
         )
     if top == 0 or float(limits.tiny) ** 0.3 < top < float(limits.max) ** 0.3:
         return X.dtype.type(1)
-    return X.dtype.type(2.0 ** math.floor(math.log2(top)))
+    return X.dtype.type(math.ldexp(1.0, math.frexp(top)[1] - 1))
 
 
 def dense(rows: Any) -> Array:
