@@ -48,6 +48,7 @@ SETTINGS: dict[str, dict] = {
     "LightweightCoreset": {"size": 10},
     "GaussianMixture": {"n_components": 2, "covariance_type": "diag"},
     "Mixture": {"n_components": 2, "family": "gaussian-spherical"},
+    # its default, "gibbs", gives every token a topic and refuses fractions, of which scikit-learn's checks are made
     "LDA": {"n_components": 2, "learning_method": "batch", "max_iter": 10, "tol": 0.0},
     "PLSA": {"n_components": 2, "max_iter": 10, "tol": 0.0},
     "NMF": {"n_components": 2, "max_iter": 10, "tol": 0.0},
