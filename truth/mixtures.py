@@ -508,9 +508,12 @@ def fresh_rows(seed: int) -> Iterator[Case]:
             )
 
 
-@problems(seeds=36, quick=1)
+@problems(seeds=48, quick=1)
 def rare_rows(seed: int) -> Iterator[Case]:
-    """One row in 3,000 is a thousand deviations away. The truth: the gap on 200,000 rows, cut as the sentence says."""
+    """One row in 3,000 is a thousand deviations away; five components of 40 rows memorise them.
+
+    The truth: the gap on 200,000 rows, cut as the sentence says.
+    """
     rng = np.random.default_rng(seed)
     claim = "fresh_rows_as_likely"
 
@@ -518,8 +521,9 @@ def rare_rows(seed: int) -> Iterator[Case]:
         far = 1000.0 * (rng.random((n, 1)) < 1 / 3000)
         return rng.normal(size=(n, 2)) + far
 
-    X, Y = draw((300, 1000, 3000)[seed % 3]), draw((200, 2000)[seed // 3 % 2])
-    model = fitted((Theirs, GaussianMixture)[seed % 2](2, random_state=0), X)
+    n, k = ((40, 5), (300, 2), (1000, 2), (3000, 2))[seed % 4]
+    X, Y = draw(n), draw((200, 2000)[seed // 4 % 2])
+    model = fitted((Theirs, GaussianMixture)[seed // 8 % 2](k, random_state=0), X)
     seen, fresh = model.score_samples(X), model.score_samples(draw(200_000))
     middle = np.median(seen)
     cut = [np.clip((logs - middle) / 2, -5, 5).mean() for logs in (seen, fresh)]
