@@ -163,8 +163,8 @@ def test_a_state_of_another_text_is_refused():
     model = SkipGram(**SMALL, max_n=4)
     algorithm, data = model._algorithm(encoded), model._problem(encoded)
     state = algorithm.init(data, np.random.default_rng(0))
-    with pytest.raises(ValueError, match="inputs, outputs and biases"):
-        algorithm.step(replace(state, vectors=state.vectors[:-1]), data)
+    with pytest.raises(ValueError, match="inputs, outputs, biases and columns"):
+        algorithm.check_state(replace(state, vectors=state.vectors[:-1]), data)
 
 
 def test_training_goes_on_with_parts():

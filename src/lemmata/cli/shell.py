@@ -54,6 +54,8 @@ class Commands(TyperGroup):
             print(f"lemmata: {words} See: {path} --help", file=sys.stderr)
             code = BAD_USAGE
         except OSError as error:  # of --help and --version, which run no command
+            if os.environ.get("LEMMATA_DEBUG"):
+                raise
             _discard_stdout()
             code = refuse(_message(error)).exit_code
         sys.exit(code)

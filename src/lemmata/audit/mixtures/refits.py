@@ -206,7 +206,8 @@ def _rivals(fit: claims.Fit, parts: Any, sample: SampledRows) -> list[Rival]:
     for vector in shown:
         near = parts.of_vector(vector)
         theirs, r = posterior(near.step(em_steps.expect(near, others)[1]).joint(sample.rows))
-        gains = theirs - each
+        possible = np.isfinite(theirs) & np.isfinite(each)  # a row of probability 0 tells nothing
+        gains = np.subtract(theirs, each, out=np.zeros_like(each), where=possible)
         gain = float(w @ gains)
         error = float(np.sqrt(w**2 @ (gains - gain) ** 2))
         if not gain + NOT_TOLD_APART * error >= 0:

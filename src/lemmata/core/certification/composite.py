@@ -18,7 +18,6 @@ from typing import Any
 import numpy as np
 from sklearn.compose import ColumnTransformer
 from sklearn.pipeline import FeatureUnion, Pipeline
-from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import check_is_fitted
 
 from lemmata.core.certificate import Certificate
@@ -160,7 +159,7 @@ def _depends_on_company(step: Any, X: Any, whole: Any) -> bool:
     """Whether every second row comes out otherwise alone than among all; False where that cannot be asked."""
     try:
         some = np.arange(0, X.shape[0] if hasattr(X, "shape") else len(X), 2)
-        found = step.transform(_safe_indexing(X, some)), _safe_indexing(whole, some)
+        found = step.transform(_rows(X, some)), _rows(whole, some)
         alone, among = (
             rows.astype(np.float64) if hasattr(rows, "tocsr") else np.asarray(rows, np.float64)
             for rows in found
@@ -170,6 +169,10 @@ def _depends_on_company(step: Any, X: Any, whole: Any) -> bool:
     if alone.shape != among.shape:
         return True
     return bool(abs(alone - among).max() > SAME * abs(among).max())
+
+
+def _rows(X: Any, places: Any) -> Any:
+    return X.iloc[places] if hasattr(X, "iloc") else X[places]
 
 
 def _best(search: Any) -> Any:
