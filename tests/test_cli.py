@@ -945,7 +945,26 @@ def test_labelled_texts_are_fitted_and_a_line_without_label_is_named(tmp_path):
     with pytest.raises(ValueError, match=r"line 3 of .* begins with 'no'"):
         read_labelled(str(tmp_path / "t.txt"))
     (tmp_path / "t.txt").write_text("__label__x a b\n__label__y c d\n" * 4)
-    assert "FastTextClassifier" in invoke("fit", "fasttextclassifier", tmp_path / "t.txt")
+    model = tmp_path / "m.lemma"
+    assert "FastTextClassifier" in invoke(
+        "fit", "fasttextclassifier", tmp_path / "t.txt", "--save", model
+    )
+    (tmp_path / "new.txt").write_text("__label__x a b\nc d\n")
+    assert invoke("predict", model, tmp_path / "new.txt").split()[1:] == ["x", "y"]
+    assert "statements_true" in invoke("certify", model, tmp_path / "t.txt")
+    told = CliRunner().invoke(cli.app, ["evaluate", str(model), str(tmp_path / "t.txt")])
+    assert "accuracy" in told.output
+    assert "pass --train FILE" in told.output
+
+
+def test_a_path_of_penalties_is_not_evaluated(tmp_path):
+    X = np.random.default_rng(0).normal(size=(30, 3))
+    lemmata.save(lemmata.LassoPath().fit(X, X[:, 0]), tmp_path / "m.lemma")
+    np.save(tmp_path / "x.npy", X)
+    told = CliRunner().invoke(
+        cli.app, ["evaluate", str(tmp_path / "m.lemma"), str(tmp_path / "x.npy")]
+    )
+    assert "fit Lasso or LassoCV" in told.stderr
 
 
 def test_vectors_of_glove_begin_with_the_first_word(tmp_path):

@@ -47,9 +47,14 @@ def commands_in(certificate: Any, model: Any, words: Sequence[str], saved: str |
 
 
 def without_python(certificate: Any) -> Any:
-    """The certificate with `lemmata certify` in place of Python's `certify(X)`."""
+    """The certificate with commands and options in place of Python's `certify(X)` and `train=`."""
     claims = tuple(
-        replace(item, note="lemmata certify checks it") if _seconds_in(item) is not None else item
+        replace(
+            item,
+            note="lemmata certify checks it"
+            if _seconds_in(item) is not None
+            else item.note.replace("train=X_train", "--train FILE"),
+        )
         for item in certificate
     )
     return replace(certificate, claims=claims)

@@ -18,6 +18,7 @@ from lemmata.cli.shell import (
     print_json,
 )
 from lemmata.cli.tables import TableOptions, column_names, completes, without_names
+from lemmata.cli.words import read_unlabelled, reads_labelled
 from lemmata.core.certification.showing import printable
 
 Out = Annotated[
@@ -71,9 +72,9 @@ def predict(
         raise TypeError(
             f"a {type(model).__name__} fills cells; use `lemmata transform` or `lemmata recommend`."
         )
-    rows = table.read(data, model)
-    found = without_names(getattr(model, method), rows.X)
-    name = type(model).__name__.lower()
+    name = type(model).__name__
+    X = read_unlabelled(data) if reads_labelled(name) else table.read(data, model).X
+    found, name = without_names(getattr(model, method), X), name.lower()
     if proba:
         classes = getattr(model, "classes_", None)
         labels = (

@@ -44,6 +44,7 @@ from lemmata.cli.words import (
     holds_vectors,
     read_labelled,
     read_texts,
+    reads_labelled,
     reads_text,
 )
 
@@ -181,7 +182,7 @@ def _fit_to_file(
         if check_all:
             model.certificate_ = model.certify(read_texts(data))
         return model, None
-    if name == "FastTextClassifier":
+    if reads_labelled(name):
         table.refuse_for(name)
         labelled = read_labelled(data)
         fit_whole(model, *labelled, watch)
@@ -242,6 +243,10 @@ def certify(
         entries.table.refuse_for(name)
         entries.refuse_for(name)
         certificate = certify_words(file, model, data, analogies, seconds)
+    elif reads_labelled(name):
+        entries.table.refuse_for(name)
+        entries.refuse_for(name)
+        certificate = model.certify(*read_labelled(str(data)), seconds=seconds)
     else:
         entries.refuse_for(name)
         rows = entries.table.read(str(data), model)

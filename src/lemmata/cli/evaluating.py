@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from lemmata.cli.advising import without_python
 from lemmata.cli.shell import NOT_CERTIFIED, AsJson, DataFile, ModelFile, command, print_json, show
 from lemmata.cli.tables import TableOptions, needs_target, without_names
+from lemmata.cli.words import read_labelled, reads_labelled
 
 
 @command
@@ -47,12 +48,17 @@ def evaluate(
         raise TypeError(
             f"a LassoPath predicts a column for each of its {len(model.alphas_)} penalties; fit Lasso or LassoCV."
         )
-    rows = table.read(data, model)
-    needs_target(model, rows.y)
-    seen = None if train is None else table.read(train, model)
-    known = {} if seen is None else {"train": seen.X, "train_y": seen.y}
-    options = {"bounds": bounds, **known}
-    found = without_names(evaluate_model, model, rows.X, rows.y, delta, **options)
+
+    def read(path: str) -> tuple[Any, Any]:
+        if reads_labelled(type(model).__name__):
+            return read_labelled(path)
+        rows = table.read(path, model)
+        needs_target(model, rows.y)
+        return rows.X, rows.y
+
+    X, y = read(data)
+    known = {} if train is None else dict(zip(("train", "train_y"), read(train), strict=True))
+    found = without_names(evaluate_model, model, X, y, delta, bounds=bounds, **known)
     certificate = found.certificate_
     if as_json:
         numbers = {name: getattr(found, name) for name in ("score", "lower", "upper", "n", "delta")}

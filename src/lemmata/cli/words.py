@@ -32,6 +32,8 @@ Among = Annotated[
     typer.Option(min=1, metavar="WORDS", help="Look only at so many of the most frequent words."),
 ]
 
+LABEL = "__label__"  # fastText's mark of a class
+
 
 def reads_text(cls: type) -> bool:
     """Whether a class learns vectors of words from texts alone."""
@@ -49,17 +51,28 @@ def read_texts(data: str) -> Any:
     return (line.rstrip("\n") for line in sys.stdin) if data == "-" else read(data)
 
 
+def reads_labelled(name: str) -> bool:
+    """Whether a model reads lines of a label and a text."""
+    return name == "FastTextClassifier"
+
+
+def read_unlabelled(data: str) -> list[str]:
+    """Texts, one on each line, without the label that may stand before it."""
+    lines = (line.strip() for line in read_texts(data))
+    return [one.partition(" ")[2] if one.startswith(LABEL) else one for one in lines]
+
+
 def read_labelled(data: str) -> tuple[list[str], list[str]]:
     """Texts and their labels, as fastText has them: `__label__name` and the text on each line."""
     texts, labels = [], []
     for number, line in enumerate(read_texts(data), start=1):
         label, _, text = line.strip().partition(" ")
-        if not label.startswith("__label__"):
+        if not label.startswith(LABEL):
             raise ValueError(
                 f"line {number} of {data} begins with {label[:40]!r}; each line is __label__NAME and a text."
             )
         texts.append(text)
-        labels.append(label.removeprefix("__label__"))
+        labels.append(label.removeprefix(LABEL))
     return texts, labels
 
 
