@@ -571,7 +571,7 @@ def test_a_model_is_restored_from_its_parts(X):
         (lambda p, a: a.update(center_=[1.0, 2.0, 3.0]), "center_ is not an array"),
         (
             lambda p, a: a.update(center_=np.array(["a", "b", "c"])),
-            "center_ is an array of <U1, not of numbers",
+            "center_ is an array of <U1, not of float32 or float64",
         ),
         (
             lambda p, a: a.update(feature_names_in_=np.ones(3)),
