@@ -33,7 +33,7 @@ PROMISES = {
     "word_vectors.py": "the same neighbours: True",
     "two_spaces_and_sentences.py": "held out: precision",
     "which_embedding.py": "of the plurals; near “matrix”: ",
-    "denoise_patches.py": "fails        atoms_repeatable",
+    "denoise_patches.py": "fails  atoms_repeatable",
     "mixture_with_holes.py": "best by BIC: 2 components",
     "reverse_sequences.py": "1,000 of 1,000 new words are reversed",
 }

@@ -89,7 +89,11 @@ PAIRS = (
             "linear_model.LassoCV",
             "linear_model.ElasticNet",
             "linear_model.ElasticNetCV",
+            "linear_model.RidgeClassifier",
+            "linear_model.HuberRegressor",
             "linear_model.LogisticRegression",
+            "linear_model.LogisticRegressionCV",
+            "linear_model.SGDClassifier",
             "svm.LinearSVC",
             "svm.SVC",
             "svm.SVR",
@@ -104,13 +108,12 @@ PAIRS = (
         )
     ),
     Pair(
-        "LDA",
+        "LatentDirichletAllocation",
         "sklearn.decomposition.LatentDirichletAllocation",
-        {"n_components": 3, "learning_method": "batch"},
+        {"n_components": 3},
     ),
     Pair("NMF", "sklearn.decomposition.NMF", {"n_components": 3}),
     Pair("NMF", "sklearn.decomposition.MiniBatchNMF", {"n_components": 3}),
-    Pair("RobustRegression", "sklearn.linear_model.HuberRegressor"),
     Pair("ALS", "cmfrec.CMF", mine={"rank": 4}),
     Pair("ALS", "cmfrec.CMF_implicit", mine={"rank": 4, "feedback": "implicit"}),
     Pair(

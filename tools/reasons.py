@@ -96,8 +96,8 @@ REASONS: dict[str, dict[str, str]] = {
     },
     "LinearSVC": _DENSE,
     "SVC": {
-        "probability predict_proba() predict_log_proba() probA_ probB_": "as scikit-learn 1.9 advises: "
-        "`sklearn.calibration.CalibratedClassifierCV(SVC(), ensemble=False)`",
+        "probability": "False by default; True works as there, with the folds of `random_state`",
+        "probA_ probB_": "with probability=True",
     },
     "PCA": {
         "tol": "the share of the captured variance by which a step may still change it when an iterative solver stops; "
@@ -108,18 +108,23 @@ REASONS: dict[str, dict[str, str]] = {
         'distances when the labels calm down; "lloyd" measures every distance, as there',
     },
     "LatentDirichletAllocation": {
-        "learning_method": 'Gibbs sampling finds better topics and needs whole counts; "batch" takes numbers >= 0, as there',
-        "learning_decay learning_offset batch_size": "fewer, larger batches and faster steps reach the same perplexity sooner",
-        "max_iter": "None: as many as the method needs",
-        "evaluate_every perp_tol": "the bound is in → `trace_` after every step; → `tol` is a share of it",
-        "mean_change_tol max_doc_update_iter": "how long a document is looked at is no parameter",
-        "n_jobs": _THREADS,
-        "perplexity() score()": "of a bound, too high; `lemmata.topics.perplexity` estimates it without bias",
         "transform()": "mixtures always sum to 1",
         "bound_": "→ `lower_bound_`, on the log-likelihood",
-        "exp_dirichlet_component_": "topics are parameters; → `topic_word_` has them as probabilities",
         "n_batch_iter_": "→ `n_iter_`",
         "random_state_": "→ `random_state` stays what was passed",
+    },
+    "LogisticRegressionCV": {
+        **_DENSE,
+        "l1_ratios scoring use_legacy_attributes": "what scikit-learn 1.9 warns of is its default from 1.10, and here now, "
+        "but for `scoring`, which stays accuracy",
+        "solver": '"auto": Newton\'s method where d × d matrices fit, else L-BFGS; the optimum is the same',
+        "set_callbacks()": "`verbose=1` shows progress, → `trace_` has the run",
+    },
+    "SGDClassifier": {
+        **_DENSE,
+        "fit()": "the minimum does not depend on where a solver starts",
+        "partial_fit()": "`fit` takes files, streams and blocks of rows that do not fit into memory, several passes over them",
+        "t_": "no stochastic steps are made",
     },
     "NMF": {
         "n_components": '"auto" there means as many as features, which reproduces X and says nothing about it',
@@ -258,7 +263,6 @@ REMARKS: dict[str, dict[str, str]] = {
         "algorithm": '"ball_tree" is the k-d tree as well; results are the same',
         "fit()": "also takes sample_weight: weight 2 is the row twice; a y of one class is refused",
     },
-    "HuberRegressor": {"epsilon alpha": 'the same objective with loss="huber", the default'},
     "MLPClassifier": {**_PERCEPTRON, "classes_": "two or more: a y of one class is refused"},
     "MLPRegressor": {
         **_PERCEPTRON,

@@ -102,7 +102,7 @@ def good_and_bad_factors(seed: int) -> Iterator[Case]:
     yield Case("partly trained on", world.certificate(world.expected), truth)
 
 
-@problems(seeds=100, quick=2)
+@problems(seeds=100, quick=1)
 def hardly_better_or_worse(seed: int) -> Iterator[Case]:
     """A little of the truth beside a little noise, for few rows and for many: an error of 5 % is allowed."""
     for n in (30, 200, 800):
@@ -114,7 +114,7 @@ def hardly_better_or_worse(seed: int) -> Iterator[Case]:
                 yield Case(f"{n} rows, {size:g}, {share:g}", world.certificate(x), {NAME: world.better(x)})  # fmt: skip
 
 
-@problems(seeds=150, quick=3)
+@problems(seeds=150, quick=1)
 def moods(seed: int) -> Iterator[Case]:
     """All held-out entries of a row are off by the same: as many draws as rows, not as entries."""
     world = World(seed, taste=0.0, n=60, m=150, density=0.5, noise=0.3, shared=1.0)
@@ -124,7 +124,7 @@ def moods(seed: int) -> Iterator[Case]:
         yield Case(f"a guess per row, {size:g}", world.certificate(x), {NAME: world.better(x)})
 
 
-@problems(seeds=100, quick=2)
+@problems(seeds=100, quick=1)
 def few_wild_rows(seed: int) -> Iterator[Case]:
     """Better for most rows and much worse for few, or the reverse: the mean decides."""
     world = World(seed, taste=1.5, n=300)

@@ -70,7 +70,7 @@ def steps_promised(
     return (f(start)[0] - f_star) / (eta * (1 - L * eta / 2) * tol**2)
 
 
-@problems(seeds=45, quick=3)
+@problems(seeds=45, quick=1)
 def known_formulas(seed) -> Iterator[Case]:
     """Gradient descent on quadratics, least squares and logistic losses: short and long steps, healthy and tampered with."""
     f, start, L, f_star = planted(seed)
@@ -195,7 +195,7 @@ class Ridge:
         return float(np.abs(1 + self.k * (1 - u**2) / (1 + u**2) ** 2).max())
 
 
-@problems(seeds=40, quick=2)
+@problems(seeds=40, quick=1)
 def ridges(seed) -> Iterator[Case]:
     """A steep place between flat ones: what L is on the way, against what two points and the steps themselves show of it."""
     rng = np.random.default_rng(700 + seed)
@@ -212,7 +212,7 @@ def ridges(seed) -> Iterator[Case]:
         )
 
 
-@problems(seeds=40, quick=2)
+@problems(seeds=40, quick=1)
 def black_boxes(seed) -> Iterator[Case]:
     """The same claims where L is measured at two points, and a gradient that is wrong in one coordinate."""
     rng = np.random.default_rng(500 + seed)
@@ -289,7 +289,7 @@ class Double:
         return float(value), np.r_[self.h * x[0] * (x[0] ** 2 - 1), self.c * x[1:]]
 
 
-@problems(seeds=40, quick=2)
+@problems(seeds=40, quick=1)
 def saddles(seed) -> Iterator[Case]:
     """A double well from its saddle, with noise and without, and indefinite quadratics whose Hessian is a formula."""
     rng = np.random.default_rng(900 + seed)
@@ -409,7 +409,7 @@ def kinks(seed) -> Iterator[Case]:
     )
 
 
-@problems(seeds=30, quick=2)
+@problems(seeds=30, quick=1)
 def sets(seed) -> Iterator[Case]:
     """Quadratics on six sets: solved, stopped early, moved along and out of the set."""
     rng = np.random.default_rng(2100 + seed)

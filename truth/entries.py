@@ -15,6 +15,11 @@ from truth.harness import Case, problems
 ALL = tuple(claim.name for claim in IDENTIFIABLE_CLAIMS)
 
 
+def easy(truth: dict[str, bool]) -> tuple[str, ...]:
+    """All of them; but where blocks are joined by too little, bounds on the share that is determined decide nothing."""
+    return ALL if truth["locally_unique"] else ALL[:-1]
+
+
 def certificate(
     mask: np.ndarray, k: int, biases: bool = False, dtype=np.float64, scale=1.0
 ) -> Certificate:
@@ -26,14 +31,15 @@ def certificate(
 
 
 def truths(mask: np.ndarray, k: int, biases: bool = False) -> dict[str, bool]:
-    (n, m), counts = mask.shape, np.r_[mask.sum(1), mask.sum(0)]
+    n, m = mask.shape
+    asked = np.where(mask, 0, np.outer(mask.sum(1), mask.sum(0)))  # how often each cell is
+    thick = np.outer(mask.sum(1) >= k, mask.sum(0) >= k)
     pieces = islands(mask)
-    r = min(k + biases, n, m)
     return {
         "enough_entries": mask.sum() >= k * (n + m - k),
-        "enough_per_row_and_column": counts.min() >= k,
+        "enough_per_row_and_column": asked[thick].sum() >= 0.5 * asked.sum(),
         "connected_observations": len(pieces) <= 1,
-        "locally_unique": unique(mask, pieces, k, biases, r),
+        "locally_unique": share_determined(pieces, asked, k, biases) >= 0.5,
     }
 
 
@@ -53,34 +59,30 @@ def islands(mask: np.ndarray) -> list[np.ndarray]:
     return found
 
 
-def unique(mask: np.ndarray, pieces: list[np.ndarray], k: int, biases: bool, r: int) -> bool:
-    """Whether the r-core is not empty, and its part of every island has the Jacobian's full rank."""
-    core = mask.copy()
-    while True:
-        thin = core & ((core.sum(1) < r)[:, None] | (core.sum(0) < r))
-        if not thin.any():
-            break
-        core &= ~thin
-    if not core.any():
-        return False
-    return all(rigid(core & piece, k, biases) for piece in pieces if (core & piece).any())
+def share_determined(pieces: list[np.ndarray], asked: np.ndarray, k: int, biases: bool) -> float:
+    """Return the share of predictions inside islands that no move of U, V and biases changes while known entries stay."""
+    fixed, total = 0.0, 0.0
+    for piece in pieces:
+        rows, columns = piece.any(1), piece.any(0)
+        weights = asked[rows][:, columns]
+        mask = piece[rows][:, columns]
+        (n, m), rng = mask.shape, np.random.default_rng(7)
+        U, V = rng.normal(size=(n, k)), rng.normal(size=(m, k))
+        if biases:
+            U, V = np.c_[U, np.ones(n)], np.c_[V, np.ones(m)]
+        p = U.shape[1]
+        by_U = np.kron(np.eye(n), V)
+        by_V = (U[:, None, None, :] * np.eye(m)[None, :, :, None]).reshape(n * m, m * p)
+        J = np.hstack([by_U, by_V])
+        _, values, Z = np.linalg.svd(J[mask.ravel()])
+        moves = Z[int((values > 1e-9 * values[0]).sum()) :]
+        still = (np.abs(J @ moves.T).max(axis=1, initial=0.0) < 1e-7).reshape(n, m)
+        weights = np.where(mask, 0, weights)  # what is known is no prediction
+        fixed, total = fixed + weights[still].sum(), total + weights.sum()
+    return fixed / total if total else 1.0
 
 
-def rigid(mask: np.ndarray, k: int, biases: bool) -> bool:
-    """Whether the known entries move with everything that moves the matrix UVᵀ (+ b1ᵀ + 1cᵀ): equal ranks of the Jacobian."""
-    mask = mask[mask.any(1)][:, mask.any(0)]
-    (n, m), rng = mask.shape, np.random.default_rng(7)
-    U, V = rng.normal(size=(n, k)), rng.normal(size=(m, k))
-    if biases:
-        U, V = np.c_[U, np.ones(n)], np.c_[V, np.ones(m)]
-    p = U.shape[1]
-    by_U = np.kron(np.eye(n), V)
-    by_V = (U[:, None, None, :] * np.eye(m)[None, :, :, None]).reshape(n * m, m * p)
-    J = np.hstack([by_U, by_V])
-    return np.linalg.matrix_rank(J[mask.ravel()]) == np.linalg.matrix_rank(J)
-
-
-@problems(seeds=150, quick=8)
+@problems(seeds=150, quick=1)
 def random_patterns(seed: int) -> Iterator[Case]:
     rng = np.random.default_rng(seed)
     n, m = rng.integers(5, 14, 2)
@@ -88,12 +90,11 @@ def random_patterns(seed: int) -> Iterator[Case]:
     mask = rng.random((n, m)) < rng.uniform(0.3, 0.9)
     mask[0, 0] = True
     for biases in (False, True):
-        yield Case(
-            f"rank {k}, biases {biases}", certificate(mask, k, biases), truths(mask, k, biases), ALL
-        )
+        truth, shown = truths(mask, k, biases), certificate(mask, k, biases)
+        yield Case(f"rank {k}, biases {biases}", shown, truth, easy(truth))
 
 
-@problems(seeds=30, quick=2)
+@problems(seeds=30, quick=1)
 def blocks_and_bridges(seed: int) -> Iterator[Case]:
     """Two full blocks that share s columns: determined if and only if s ≥ k; a bridge of single entries does not do."""
     rng = np.random.default_rng(seed)
@@ -101,26 +102,23 @@ def blocks_and_bridges(seed: int) -> Iterator[Case]:
     for shared in (0, k - 1, k, k + 1):
         mask = np.zeros((2 * half, 2 * half - shared), bool)
         mask[:half, :half] = mask[half:, half - shared :] = True
-        truth = (
-            shared >= k or shared == 0
-        )  # without a shared column they are two matrices, each determined
-        yield Case(f"{shared} shared, rank {k}", certificate(mask, k), {"locally_unique": truth,
-                   "connected_observations": shared > 0, "enough_entries": True,
-                   "enough_per_row_and_column": True}, ALL)  # fmt: skip
+        truth = truths(mask, k)
+        assert truth["locally_unique"] == (shared >= k or shared == 0)  # apart: two full matrices
+        yield Case(f"{shared} shared, rank {k}", certificate(mask, k), truth, easy(truth))
     mask = np.zeros((2 * half, 2 * half), bool)
     mask[:half, :half] = mask[half:, half:] = True
     places = rng.permutation(half * half)[: k * k]
     for bridges in range(1, k * k + 1):
         mask[places[bridges - 1] // half, half + places[bridges - 1] % half] = True
-        held = {"locally_unique": rigid(mask, k, False), "connected_observations": True}
+        truth = truths(mask, k)
         dtype, scale = ((np.float32, 1.0), (np.float64, 1e150), (np.float64, 1e-150))[bridges % 3]
         shown = certificate(mask, k, dtype=dtype, scale=scale)
-        yield Case(f"{bridges} bridges, rank {k}", shown, held, tuple(held))
+        yield Case(f"{bridges} bridges, rank {k}", shown, truth, easy(truth))
 
 
 @problems(seeds=12, quick=1)
 def empty_and_thin(seed: int) -> Iterator[Case]:
-    """Rows without entries fail one claim and no other; a dense block with a thin fringe is still determined."""
+    """A dense block with a thin fringe is still determined; one with a fringe of most predictions is not."""
     rng = np.random.default_rng(seed)
     mask = rng.random((40, 30)) < 0.5
     k = 2
@@ -129,8 +127,15 @@ def empty_and_thin(seed: int) -> Iterator[Case]:
     fringe[40:45, 0] = True  # one entry each
     truth = truths(fringe, k)
     assert truth["connected_observations"]
-    assert not truth["enough_per_row_and_column"]
+    assert truth["enough_per_row_and_column"]
     yield Case("a fringe", certificate(fringe, k), truth, ALL)
+    wide = np.zeros((130, 10), bool)
+    wide[:12] = mask[:12, :10]
+    wide[12:, 0] = wide[:12, 0] = True  # most entries are of rows that have no other
+    truth = truths(wide, k)
+    assert not truth["enough_per_row_and_column"]
+    assert not truth["locally_unique"]
+    yield Case("mostly fringe", certificate(wide, k), truth, ALL)
 
 
 @problems(seeds=6, quick=1)
@@ -139,11 +144,13 @@ def larger_patterns(seed: int) -> Iterator[Case]:
     rng = np.random.default_rng(seed)
     k, share = ((2, 0.1), (3, 0.12), (4, 0.15), (5, 0.3), (3, 0.06), (2, 0.05))[seed % 6]
     mask = rng.random((60, 50)) < share
-    yield Case(f"{share:.0%} known, rank {k}", certificate(mask, k), truths(mask, k), ALL)
+    truth = truths(mask, k)
+    yield Case(f"{share:.0%} known, rank {k}", certificate(mask, k), truth, easy(truth))
     popular = rng.random((120, 60)) < np.outer(
         *(1 / np.arange(1, size + 1) ** 0.4 for size in (120, 60))
     )
-    yield Case(f"popular columns, rank {k}", certificate(popular, k), truths(popular, k), ALL)
+    truth = truths(popular, k)
+    yield Case(f"popular columns, rank {k}", certificate(popular, k), truth, easy(truth))
 
 
 @problems(seeds=6, quick=1)
@@ -159,4 +166,5 @@ def fitted_models(seed: int) -> Iterator[Case]:
         (ALS(2, max_iter=20, tol=0), True),
     ):
         shown = model.fit(X).certify(X)
-        yield Case(type(model).__name__, shown, truths(mask, 2, biases), ALL)
+        truth = truths(mask, 2, biases)
+        yield Case(type(model).__name__, shown, truth, easy(truth))

@@ -285,7 +285,7 @@ def unsound(seed):
     yield Case("a row lost", model.certify(A), {"attributes_sound": False}, ["attributes_sound"])
 
 
-@problems(seeds=40, quick=5)
+@problems(seeds=40, quick=1)
 def runs(seed):
     """Traces that only fall, and traces with one rise of a share of what they fell."""
     A, rng = planted(seed), np.random.default_rng(seed)
@@ -312,7 +312,7 @@ def runs(seed):
         )
 
 
-@problems(seeds=20, quick=2)
+@problems(seeds=20, quick=1)
 def schedules(seed):
     """Runs with steps γ/(1 + t)^p: their noise dies out if and only if p > ½ (Robbins & Monro)."""
     A = planted(seed, 20, 15)

@@ -82,7 +82,7 @@ def scores(seed):
         yield Case(f"betting, {shift:g} beside", found.certificate_, {"target_reached": shift > 0})
 
 
-@problems(seeds=120, quick=2)
+@problems(seeds=120, quick=1)
 def verdicts(seed):
     """Many rows and few; targets far away; models better and worse than a constant; rows trained on, or not."""
     rng = np.random.default_rng(seed)
@@ -190,7 +190,7 @@ def disguises(seed):
         yield Case(f"{name}, {how}", found, no, easy=certain)
 
 
-@problems(seeds=60, quick=2)
+@problems(seeds=60, quick=1)
 def constants(seed):
     """Constant models where classes, or means, of train and test differ; and a model that sees something."""
     rng = np.random.default_rng(seed)
@@ -284,7 +284,7 @@ class Shifted(RegressionLaw):
         return super().targets(X, rng) - 0.5
 
 
-@problems(seeds=60, quick=2)
+@problems(seeds=60, quick=1)
 def decompositions(seed):
     """Laws that are what they state, and laws that are not."""
     name = "adds_up"

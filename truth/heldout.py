@@ -80,7 +80,7 @@ def good_and_bad_predictions(seed: int) -> Iterator[Case]:
         yield Case(label, shown, {**truth, UNSEEN: unseen}, {UNSEEN})
 
 
-@problems(seeds=100, quick=4)
+@problems(seeds=100, quick=1)
 def hardly_better_or_worse(seed: int) -> Iterator[Case]:
     """The mean with a little noise, or a little signal, on few and on many entries: an error of 5 % is allowed."""
     values, signal = planted(seed, noise=0.5)
@@ -97,7 +97,7 @@ def hardly_better_or_worse(seed: int) -> Iterator[Case]:
             yield Case(f"{label}, {tests}", shown, {NAME: better(values, known, x)})
 
 
-@problems(seeds=40, quick=2)
+@problems(seeds=40, quick=1)
 def heavy_tails(seed: int) -> Iterator[Case]:
     """One entry in 2,000 is 100, in training or not: the range is that of training, and errors beyond it are capped."""
     rng = np.random.default_rng(seed)

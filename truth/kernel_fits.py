@@ -111,7 +111,7 @@ def features(X: np.ndarray, gamma: float) -> np.ndarray:
     return np.exp(-gamma * ((X[:, None] - X[None]) ** 2).sum(axis=2))
 
 
-@problems(seeds=30, quick=2)
+@problems(seeds=30, quick=1)
 def maps(seed):
     """Landmarks few and many, cosines few and many; tampered with."""
     X, _ = curve(150, seed)

@@ -99,7 +99,7 @@ def fits_and_altered_fits(seed: int) -> Iterator[Case]:
     )
 
 
-@problems(seeds=25, quick=2)
+@problems(seeds=25, quick=1)
 def known_factors(seed: int) -> Iterator[Case]:
     """`topics_determined` is true by construction where every topic has a document and a word of its own."""
     N, theta, phi = planted(seed, pure=True)
@@ -124,7 +124,7 @@ def known_factors(seed: int) -> Iterator[Case]:
     yield Case("every document of every topic", known(spread, phi).certify(N), truth, tuple(truth))
 
 
-@problems(seeds=25, quick=2)
+@problems(seeds=25, quick=1)
 def few_documents_and_twins(seed: int) -> Iterator[Case]:
     rng = np.random.default_rng(seed)
     N, theta, phi = planted(seed, n=80, m=60, k=4, length=200)

@@ -137,7 +137,7 @@ def _scaled(Z, w):
     return C / np.linalg.norm(C, axis=0)
 
 
-@problems(seeds=40, quick=2)
+@problems(seeds=40, quick=1)
 def influence(seed):
     """Cook's distances by leaving out each row in turn, with and without a row far out."""
     X, y, _, _ = planted(2000 + seed, n=40, d=4)

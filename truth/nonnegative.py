@@ -125,7 +125,7 @@ def altered_fits(seed: int) -> Iterator[Case]:
                    ("statements_true", "first_order_point"))  # fmt: skip
 
 
-@problems(seeds=25, quick=2)
+@problems(seeds=25, quick=1)
 def clipped_runs(seed: int) -> Iterator[Case]:
     """Projected ALS: its own trace is the truth, measured against the squares of the data."""
     rng = np.random.default_rng(seed)
@@ -138,7 +138,7 @@ def clipped_runs(seed: int) -> Iterator[Case]:
             yield Case(label, model.certify(X), truth, tuple(truth))
 
 
-@problems(seeds=25, quick=2)
+@problems(seeds=25, quick=1)
 def known_factors(seed: int) -> Iterator[Case]:
     """`factors_determined` is true by construction where every component has a row and a column to itself."""
     X, W, H = planted(seed, noise=0.0, own=True)

@@ -101,7 +101,7 @@ def tampered_statements(seed: int) -> Iterator[Case]:
     yield Case("NaN", model.certify(A), {"attributes_sound": False}, ("attributes_sound",))
 
 
-@problems(seeds=150, quick=4)
+@problems(seeds=150, quick=1)
 def noise_and_patterns(seed: int) -> Iterator[Case]:
     """Noise of any distribution has no pattern; offsets as large as the noise are one."""
     for noise in ("normal", "t 2.2", "cauchy", "rare"):

@@ -250,7 +250,13 @@ def no_kernels(seed):
     far[two == 1] += 6
     few, many = SVC(kernel="linear").fit(far, two), SVC(gamma=50.0).fit(X, y)
     yield Case("far apart", lemmata.certify(few, far, two), {name: True}, easy=(name,))
-    yield Case("each row alone", lemmata.certify(many, X, y), {name: False}, easy=(name,))
+    shown = lemmata.certify(many, X, y)
+    assert "scale the columns" not in shown[name].advice  # they have one scale
+    yield Case("each row alone", shown, {name: False}, easy=(name,))
+    wide = X * np.r_[1e-2, np.full(X.shape[1] - 1, 30.0)]
+    shown = lemmata.certify(SVC(gamma=1.0).fit(wide, y), wide, y)
+    assert "scale the columns" in shown[name].advice
+    yield Case("columns of two scales", shown, {name: False}, easy=(name,))
 
 
 def linear_of_matrices(A, B):

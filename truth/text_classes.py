@@ -77,7 +77,7 @@ def learnt_and_altered(seed: int) -> Iterator[Case]:
     yield Case("weights that are no numbers", broken.certify(texts, y), {"attributes_sound": False})
 
 
-@problems(seeds=20, quick=2)
+@problems(seeds=20, quick=1)
 def nothing_learnt(seed: int) -> Iterator[Case]:
     texts, y = planted(seed)
     idle = FastTextClassifier(learning_rate=1e-7, epochs=1, random_state=seed).fit(texts, y)

@@ -127,7 +127,7 @@ def few_documents_and_twins(seed: int) -> Iterator[Case]:
     yield Case("a topic twice", twins.certify(N), false, tuple(false))
 
 
-@problems(seeds=60, quick=3)
+@problems(seeds=60, quick=1)
 def chains_that_agree_or_not(seed: int) -> Iterator[Case]:
     """Log-likelihoods drawn as autoregressions, of one mean or several."""
     rng = np.random.default_rng(seed)

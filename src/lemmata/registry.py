@@ -147,6 +147,11 @@ MODELS: dict[str, Entry] = {
             "tomotopy.LDAModel",
         ),
     ),
+    "LatentDirichletAllocation": Entry(
+        "lemmata.topics.allocation",
+        "LDA with scikit-learn's names and defaults",
+        "CIL 3.2.4; CIL20 4.4",
+    ),
     "PLSA": Entry(
         "lemmata.topics.plsa.estimator",
         "Documents as mixtures of topics, by maximum likelihood",
@@ -206,8 +211,7 @@ MODELS: dict[str, Entry] = {
     "Ridge": Entry(
         "lemmata.predict.least_squares.ridge",
         "Least squares with an ℓ2 penalty: primal, dual or conjugate gradients by shape",
-        "ML Ridge Regression",
-        ("sklearn.linear_model.Ridge",),
+        "ML Ridge Regression", ("sklearn.linear_model.Ridge",),
     ),
     "RidgeCV": Entry(
         "lemmata.predict.least_squares.ridge_cv",
@@ -215,11 +219,18 @@ MODELS: dict[str, Entry] = {
         "ML Ridge Regression, Cross-validation",
         ("sklearn.linear_model.RidgeCV",),
     ),
+    "RidgeClassifier": Entry(
+        "lemmata.predict.least_squares.ridge_classifier", "Ridge regression of ±1, for classes", "ML Ridge Regression",
+        ("sklearn.linear_model.RidgeClassifier",),
+    ),
     "RobustRegression": Entry(
         "lemmata.predict.robust.estimator",
         "Absolute, Huber's or Tukey's loss: outliers cannot turn it, and are named",
         "ML Huber loss, Tukey's bisquare",
         ("sklearn.linear_model.HuberRegressor",),
+    ),
+    "HuberRegressor": Entry(
+        "lemmata.predict.robust.estimator", "Huber's loss, with its scale", "ML Huber loss"
     ),
     "Lasso": Entry(
         "lemmata.predict.lasso.estimator",
@@ -261,6 +272,13 @@ MODELS: dict[str, Entry] = {
             "skglm.SparseLogisticRegression",
         ),
     ),
+    "LogisticRegressionCV": Entry(
+        "lemmata.predict.logistic.cv", "Logistic regression whose penalty is chosen by cross-validation",
+        "ML Logistic Regression, Cross-validation", ("sklearn.linear_model.LogisticRegressionCV",),
+    ),
+    "SGDClassifier": Entry(
+        "lemmata.predict.linear_svm.sgd_classifier", "scikit-learn's objectives, at their minimum", "ML Classification",
+    ),
     "LinearSVC": Entry(
         "lemmata.predict.linear_svm.estimator",
         "The widest margin between classes: hinge, squared hinge or hard",
@@ -268,16 +286,12 @@ MODELS: dict[str, Entry] = {
         ("sklearn.svm.LinearSVC",),
     ),
     "SVC": Entry(
-        "lemmata.predict.svm.estimators",
-        "The widest margin between classes, in the feature space of a kernel",
-        "ML Kernel SVM",
-        ("sklearn.svm.SVC",),
+        "lemmata.predict.svm.estimators", "The widest margin between classes, in the feature space of a kernel",
+        "ML Kernel SVM", ("sklearn.svm.SVC",),
     ),
     "SVR": Entry(
-        "lemmata.predict.svm.estimators",
-        "Regression that forgives errors up to ε, in the feature space of a kernel",
-        "ML Kernels",
-        ("sklearn.svm.SVR",),
+        "lemmata.predict.svm.estimators", "Regression that forgives errors up to ε, in the feature space of a kernel",
+        "ML Kernels", ("sklearn.svm.SVR",),
     ),
     "KNeighborsClassifier": Entry(
         "lemmata.predict.neighbours.estimators",
@@ -342,7 +356,7 @@ MODELS: dict[str, Entry] = {
         "Any torch network that predicts numbers, trained by the one loop",
         "CIL 4, ML Deep Learning",
     ),
-}
+}  # fmt: skip
 
 FUNCTIONS: dict[str, str] = {
     "certify": "lemmata.core.certification.certify",

@@ -10,7 +10,7 @@ import lemmata
 from lemmata import KernelSmoother, KNeighborsClassifier, KNeighborsRegressor, NearestNeighbors
 from lemmata.audit.predict.neighbours.knn import intrinsic_dimension
 from lemmata.audit.predict.neighbours.labels import groups_of
-from lemmata.audit.predict.neighbours.nearest_rows import ask
+from lemmata.audit.predict.neighbours.nearest_rows import ask, first_in_order
 from lemmata.core import Blocks, Fit
 
 
@@ -152,3 +152,12 @@ def test_rows_named_beyond_the_ties_that_were_listed_are_measured():
 
         model.kneighbors = far  # true distances, and rows that are elsewhere
         assert lemmata.certify(model, X)["neighbours_exact"].verdict == "fails"
+
+
+@pytest.mark.parametrize("largest", [3, 10**6])
+def test_the_first_of_equal_distances_come_first(largest):
+    numbers = np.random.default_rng(0).integers(0, largest, size=(40, 30)).astype(float)
+    numbers[::3, ::4] = np.nan
+    for count in (1, 7, 30):
+        expected = np.argsort(numbers, axis=1, kind="stable")[:, :count]
+        np.testing.assert_array_equal(first_in_order(numbers, count), expected)

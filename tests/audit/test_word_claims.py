@@ -368,3 +368,16 @@ def test_a_model_of_ours_takes_analogies_and_certifies_more_than_a_fit():
     assert not hasattr(model, "analogies")
     assert "beats_frequencies" in found.held
     assert len(lemmata.certify(model, texts)) == 9
+
+
+def test_the_epochs_that_a_collapsed_fit_advises_undo_the_collapse():
+    rng, words = np.random.default_rng(0), np.array([f"w{i}" for i in range(400)])
+    texts = []
+    for topic in rng.integers(0, 10, 600):
+        p = (1 + 8.0 * (np.arange(400) % 10 == topic)) / np.arange(1, 401)
+        texts.append(rng.choice(words, 20, p=p / p.sum()).tolist())
+    found = SkipGram(random_state=0).fit(texts).certificate_["directions_spread"]
+    assert found.verdict == "fails"
+    epochs = int(found.advice.split("epochs=")[1])
+    again = SkipGram(epochs=epochs, random_state=0).fit(texts).certificate_["directions_spread"]
+    assert again.verdict == "holds"

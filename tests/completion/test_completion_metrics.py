@@ -2,6 +2,7 @@
 
 import copy
 import math
+import warnings
 
 import numpy as np
 import pandas as pd
@@ -269,3 +270,18 @@ HELD = Observed.of(np.array([[1.0, -2.0, np.nan]]))
 def test_what_cannot_be_compared_is_refused(call, message):
     with pytest.raises(ValueError, match=message):
         call()
+
+
+def test_counts_with_a_heavy_tail_warn_and_their_logarithms_rank_better():
+    rng = np.random.default_rng(0)
+    tastes = rng.gamma(0.5, 1, (300, 4)) @ rng.gamma(0.5, 1, (4, 200))
+    chosen = rng.random(tastes.shape) < 1 - np.exp(-0.08 * tastes / tastes.mean())
+    counts = np.ceil(rng.lognormal(1, 2.5, tastes.shape))
+    train, test = Observed.of(np.where(chosen, counts, np.nan)).split(0.2, seed=0)
+    logs = Observed.from_triplets(train.rows, train.columns, np.log1p(train.values), train.shape)
+    with pytest.warns(UserWarning, match="log1p"):
+        raw = ALS(4, feedback="implicit", random_state=0).fit(train)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UserWarning)
+        damped = ALS(4, feedback="implicit", random_state=0).fit(logs)
+    assert damped.score(test) > raw.score(test)

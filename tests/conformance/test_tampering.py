@@ -32,6 +32,8 @@ EXCEPTIONS: dict[tuple[str, str, str], str] = {
 }
 ATOM = "changes nothing: the sign of an atom is free"
 EXCEPTIONS[("DictionaryLearning", "components_", "another sign")] = ATOM
+FLAT = "the penalty that was chosen is so strong that a hundredth of the intercept is within 0.1 % of the least"
+EXCEPTIONS[("LogisticRegressionCV", "intercept_", "1 % more")] = FLAT
 UNUSED = "changes nothing: there is no penalty to be weighted"
 EXCEPTIONS |= {
     **{
@@ -112,7 +114,7 @@ def is_same(a, b):
 
 @functools.cache
 def fitted(name):
-    """A fit, its data and targets, what its certificate complains about as it is, and what it lists as not recomputed."""
+    """A fit, its data and targets, its certificate as it is, and what that lists as not recomputed."""
     if name in TEXTUAL:
         X, y = test_text_estimators.topical()
         model = test_text_estimators.made(name, epochs=10, alpha=0.2)
@@ -130,7 +132,7 @@ def fitted(name):
             model.fit(X) if y is None else model.fit(X, y)
         found = certify(model, X, y)
     listed = found["statements_true"].note.partition("; not recomputed: ")[2].split(", ")
-    return model, X, y, {*found.failed, *found.broken}, listed
+    return model, X, y, found, listed
 
 
 def certify(model, X, y):
@@ -139,10 +141,9 @@ def certify(model, X, y):
 
 @pytest.mark.parametrize("name", MODELS)
 def test_the_two_first_claims_hold_on_an_honest_fit(name):
-    model, X, y, complaints, _ = fitted(name)
-    found = certify(model, X, y)
+    found = fitted(name)[3]
     assert [item.name for item in found][:2] == ["attributes_sound", "statements_true"]
-    assert not {"attributes_sound", "statements_true"} & complaints
+    assert not {"attributes_sound", "statements_true"} & {*found.failed, *found.broken}
     assert found["attributes_sound"].verdict == "holds"
 
 
@@ -151,25 +152,26 @@ def stated(model):
     return [one for one in model.stored_attributes() if one not in ("certificate_", "trace_")]
 
 
-@pytest.mark.parametrize("how", ALL)
 @pytest.mark.parametrize("name", MODELS)
-def test_nothing_stated_can_be_changed_unnoticed_but_what_is_listed(name, how):
+def test_nothing_stated_can_be_changed_unnoticed_but_what_is_listed(name):
     listed, exceptions = fitted(name)[-1], {key[1:] for key in EXCEPTIONS if key[0] == name}
-    asked = [one for one in stated(fitted(name)[0]) if one not in listed]
-    unnoticed = [one for one in asked if (one, how) not in exceptions and passes(name, one, how)]
-    assert not unnoticed
+    asked = [(one, how) for how in ALL for one in stated(fitted(name)[0]) if one not in listed]
+    assert not [key for key in asked if key not in exceptions and passes(name, *key)]
 
 
 def passes(name, attribute, how):
     """Whether an altered attribute is believed; not where altering it this way changes nothing."""
-    model, X, y, complaints, _ = fitted(name)
-    value = getattr(model, attribute)
+    value = getattr(fitted(name)[0], attribute)
     tampered = alter(value, how)
-    if is_same(value, tampered):
-        return False
+    return not is_same(value, tampered) and believed(name, {attribute: tampered})
+
+
+def believed(name, altered):
+    model, X, y, honest, _ = fitted(name)
     other = copy.copy(model)
-    setattr(other, attribute, tampered)
-    return not notices(other, X, y, complaints)
+    for attribute, value in altered.items():
+        setattr(other, attribute, value)
+    return not notices(other, X, y, {*honest.failed, *honest.broken})
 
 
 def notices(model, X, y, complaints):
@@ -199,13 +201,17 @@ def test_what_is_listed_is_stated_and_would_pass(name):
     """A list that names what claims do notice would hide what they do not."""
     model, *_, listed = fitted(name)
     assert {"n_iter_", "stopped_"} <= set(listed) <= set(stated(model))
+    ways = {}
     for attribute in listed:
         value = getattr(model, attribute)
-        ways = [how for how in OTHER_KINDS if not is_same(value, alter(value, how))]
-        modest = not ways or (name, attribute) in MODEST
-        assert modest or any(passes(name, attribute, how) for how in (*ways, "another sign")), (
-            attribute
-        )
+        altered = {how: alter(value, how) for how in (*OTHER_KINDS, "another sign")}
+        altered = {how: other for how, other in altered.items() if not is_same(value, other)}
+        if altered.keys() & {*OTHER_KINDS} and (name, attribute) not in MODEST:
+            ways[attribute] = altered
+    if believed(name, {one: next(iter(altered.values())) for one, altered in ways.items()}):
+        return  # all at once, hence each
+    for attribute, altered in ways.items():
+        assert any(believed(name, {attribute: other}) for other in altered.values()), attribute
 
 
 # --- other libraries --------------------------------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 Asked here once for all: values out of range, float32, files, runs that go on, threads, containers of rows, weights.
 """
 
+import functools
 import warnings
 from numbers import Integral, Real
 
@@ -66,7 +67,13 @@ VARIANTS: list[tuple[str, dict]] = [
     ("NeuralClassifier", {"early_stopping": True}),
 ]
 # rows are fetched in any order, or batches end with a block
-IN_ONE_PIECE = {*common.COMPLETION, "Autoencoder", "NeuralClassifier", "NeuralRegressor"}
+IN_ONE_PIECE = {
+    "LogisticRegressionCV",
+    *common.COMPLETION,
+    "Autoencoder",
+    "NeuralClassifier",
+    "NeuralRegressor",
+}
 ANY_ORDER = [
     {"method": "sgd"},
     {"method": "dual"},
@@ -99,6 +106,17 @@ def fitted(name, X, y=None, **parameters):
     with warnings.catch_warnings(), lemmata.config(certificate=False):
         warnings.simplefilter("ignore")
         return common.fit(common.made(name, **parameters), X, y)
+
+
+@functools.cache
+def shared_fit(number):
+    """One of EVERY, fitted to its rows, for tests that only use it."""
+    name, settings = EVERY[number]
+    return fitted(name, rows(name, settings), **settings)
+
+
+def plain_fit(name, settings=None):
+    return shared_fit(EVERY.index((name, settings or {})))
 
 
 def rows(name, settings=None, n=40):
@@ -205,7 +223,7 @@ HOLES = {"NaN", "dask NaN", "dask infinity", "dask complex"}
 @pytest.mark.parametrize("name", common.MODELS)
 def test_bad_rows_are_refused_by_a_fitted_model(name):
     X = rows(name)
-    model = fitted(name, X)
+    model = plain_fit(name)
     for found, change in REFUSED.items():
         if (common.takes_holes(name) and found in HOLES) or (
             found == "None" and hasattr(model, "kneighbors")
@@ -219,7 +237,7 @@ def test_bad_rows_are_refused_by_a_fitted_model(name):
 def test_lazy_predictions_of_dask_arrays_are_those_of_arrays():
     X = rows("SVC")
     for name in ("SVC", "LinearSVC", "LogisticRegression", "MLPClassifier"):
-        model = fitted(name, X)
+        model = plain_fit(name)
         assert np.array_equal(np.asarray(model.predict(by_dask(np.copy)(X))), model.predict(X))
 
 
@@ -297,7 +315,7 @@ def check_attempt(kind, attempt):
 @pytest.mark.parametrize(("name", "settings"), VARIANTS, ids=words)
 def test_float32_stays_float32(name, settings):
     X = rows(name, settings)
-    narrow, wide = fitted(name, X.astype(np.float32), **settings), fitted(name, X, **settings)
+    narrow, wide = fitted(name, X.astype(np.float32), **settings), plain_fit(name, settings)
     kinds = {key: getattr(value, "dtype", None) for key, value in vars(narrow).items()}
     found = {key for key, kind in kinds.items() if kind == np.float64}
     assert found <= WIDE.get(name, set())
@@ -365,8 +383,9 @@ def uses(model, X):
 @pytest.mark.parametrize(("name", "settings"), VARIANTS, ids=words)
 def test_a_saved_model_gives_the_same_output_to_the_bit(name, settings, tmp_path):
     X = rows(name, settings)
-    for source in [X, sp.csr_array(X)][: 2 if takes_sparse(name) else 1]:
-        model = fitted(name, source, common.targets(common.made(name), X), **settings)
+    y = common.targets(common.made(name), X)
+    sparse = [fitted(name, sp.csr_array(X), y, **settings)] if takes_sparse(name) else []
+    for model in (plain_fit(name, settings), *sparse):
         lemmata.save(model, tmp_path / "m.lemma")
         back = lemmata.load(tmp_path / "m.lemma")
         assert bits(back, X) == bits(model, X)

@@ -1,7 +1,7 @@
-"""Kills runs with SIGKILL, for test_core_checkpoint.py: python core_killer.py FOLDER PROBLEM SEED MOMENT.
+"""Kills runs with SIGKILL, for test_core_checkpoint.py: python core_killer.py FOLDER, and [problem, seed, moment] as JSON.
 
 Forks a child that fits with a checkpoint, kills it, forks the next, until one comes to its end; then compares what that
-one found with a run never killed and prints the count as JSON. MOMENT is "random" (the parent kills after a random
+one found with a run never killed; the counts of all are printed as JSON. A moment is "random" (the parent kills after a random
 time) or a point inside the writing of a checkpoint at which the child kills itself.
 """
 
@@ -77,7 +77,8 @@ def arm(moment: str, after: int) -> None:
     os.fsync, os.replace = counted_fsync, counted_replace
 
 
-def main(folder: Path, problem: str, seed: int, moment: str) -> None:
+def kill(folder: Path, problem: str, seed: int, moment: str) -> dict:
+    folder.mkdir()
     algorithm, stop = PROBLEMS[problem]
     path, dice = folder / "run.ckpt", random.Random(seed)
     kills = temporaries = 0
@@ -105,15 +106,16 @@ def main(folder: Path, problem: str, seed: int, moment: str) -> None:
     content = store.read(path, Checkpoint.KIND)
     killed = Solution(algorithm, content["state"], content["trace"])
     whole = run(algorithm, DATA, stop=stop, rng=seed)
-    report = {
+    return {
         "kills": kills,
         "temporaries": temporaries,
         "same": same_run(killed, whole),
         "rows": len(killed.trace),
         "left": sorted(file.name for file in folder.iterdir()),
     }
-    print(json.dumps(report))
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), sys.argv[2], int(sys.argv[3]), sys.argv[4])
+    whole = Path(sys.argv[1])
+    asked = enumerate(json.load(sys.stdin))
+    print(json.dumps([kill(whole / str(number), *one) for number, one in asked]))

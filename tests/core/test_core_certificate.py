@@ -62,6 +62,8 @@ def dear(fit):
 
 
 class Toy:
+    certify = None  # as our models have it
+
     def __init__(self, number=0.5):
         self.number_ = number
 
@@ -267,6 +269,9 @@ def test_require_names_what_is_missing_and_the_call_that_helps():
         "  dear: not checked (run certify(X) for it)",
         "  To check the rest: model.certify(X).require()",
     ]
+    foreign = check([made("a", cost=1e8)], Fit(object(), DATA, y=np.ones(5)), "T", work=1)
+    with pytest.raises(NotCertified, match=r"check the rest: lemmata.certify\(model, X, y\).req"):
+        foreign.require()
     huge = check([made("a", cost=2e9), made("b", cost=1e9)], Fit(Toy(), DATA), "T", work=1)
     with pytest.raises(NotCertified, match=r"model.certify\(X, seconds=3\).require\(\)"):
         huge.require()

@@ -30,37 +30,38 @@ from lemmata.core import Path as Walk
 NOISY = Halving(rate=0.9, noise=0.1)
 
 
-def killed(folder, problem, seed, moment):
-    command = [
-        sys.executable,
-        str(Path(__file__).with_name("core_killer.py")),
-        str(folder),
-        problem,
-        str(seed),
-        moment,
-    ]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+KILLED = [
+    *(("plain", 3, "random"), ("restarts", 4, "random"), ("path", 5, "random")),
+    *(("plain", 5, moment) for moment in ("half written", "written", "flushed", "renamed")),
+]
+
+
+@pytest.fixture(scope="module")
+def killed(tmp_path_factory):
+    """Reports of all these runs, by one process that has imported lemmata once."""
+    command = [sys.executable, str(Path(__file__).with_name("core_killer.py"))]
+    command.append(str(tmp_path_factory.mktemp("killed")))
+    asked = json.dumps(KILLED)
+    done = subprocess.run(command, input=asked, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
+    return dict(zip(KILLED, json.loads(done.stdout), strict=True))
 
 
-@pytest.mark.parametrize(("problem", "seed"), [("plain", 3), ("restarts", 4), ("path", 5)])
-def test_runs_killed_at_random_moments_and_resumed_equal_a_run_never_killed(
-    tmp_path, problem, seed
-):
-    report = killed(tmp_path, problem, seed, moment="random")
+@pytest.mark.parametrize("how", KILLED[:3], ids=str)
+def test_runs_killed_at_random_moments_and_resumed_equal_a_run_never_killed(killed, how):
+    report = killed[how]
     # 48 steps of a millisecond; the first two are killed after at most 20 and 24
     assert report["kills"] >= 2
     assert report["same"]
     assert report["left"] == ["run.ckpt"]
 
 
-@pytest.mark.parametrize("moment", ["half written", "written", "flushed", "renamed"])
-def test_runs_killed_inside_the_writing_of_a_checkpoint_resume_as_well(tmp_path, moment):
-    report = killed(tmp_path, "plain", seed=5, moment=moment)
+@pytest.mark.parametrize("how", KILLED[3:], ids=str)
+def test_runs_killed_inside_the_writing_of_a_checkpoint_resume_as_well(killed, how):
+    report = killed[how]
     assert report["kills"] >= 3
     # one each, cleared by the next run
-    assert report["temporaries"] == (0 if moment == "renamed" else report["kills"])
+    assert report["temporaries"] == (0 if how[2] == "renamed" else report["kills"])
     assert report["same"]
     assert report["left"] == ["run.ckpt"]
 

@@ -5,9 +5,7 @@ import threading
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from sklearn.base import clone
 
-from lemmata import PCA, KMeans
 from lemmata.core import Blocks, Moments, blocks, map_reduce
 from lemmata.core.engine import cores, one_blas_thread
 
@@ -167,40 +165,6 @@ def test_dask_arrays_without_a_cluster_add_up(X, chunks):
         bits(map_reduce(Moments.of, data, Moments(), threads=threads)) for threads in (1, 2, 8)
     }
     assert len(results) == 1
-
-
-def test_a_cluster_gives_the_same_bits_as_threads(X):
-    """Of a pass and of whole fits; starting a cluster takes seconds, so there is one for all of it."""
-    distributed = pytest.importorskip("distributed")
-    weights = np.linspace(0, 1, len(X))
-    lazy = da.from_array(X, chunks=(50, 3))
-    here = bits(map_reduce(Moments.of, Blocks.of(X, weights), Moments(), threads=2))
-    rows = da.from_array(np.random.default_rng(0).normal(size=(800, 5)), chunks=(170, 5))
-    models = PCA(3), KMeans(6, random_state=0, init=rows[:6].compute())
-    alone = [clone(model).fit(rows) for model in models]
-    settings = {
-        "n_workers": 2,
-        "threads_per_worker": 2,
-        "processes": True,
-        "dashboard_address": None,
-    }
-    with distributed.LocalCluster(**settings) as cluster, distributed.Client(cluster):
-        data = Blocks.of(lazy, weights)
-        assert bits(map_reduce(Moments.of, data, Moments())) == here
-        spread = [clone(model).fit(rows) for model in models]
-        assert (alone[0].components_ == spread[0].components_).all()
-        assert (alone[1].cluster_centers_ == spread[1].cluster_centers_).all()
-        assert (alone[1].labels_ == spread[1].labels_).all()
-
-        def fragile(rows, weights):
-            raise ArithmeticError("on a worker")
-
-        with pytest.raises(ArithmeticError, match="on a worker"):
-            map_reduce(fragile, data, 0)
-        with pytest.raises(ValueError, match="contains NaN: the first in row"):
-            map_reduce(
-                Moments.of, Blocks.of(da.where(lazy == lazy[20, 1], np.nan, lazy)), Moments()
-            )
 
 
 def test_threads_are_started_once_and_passes_inside_of_passes_have_their_own(X):

@@ -1,5 +1,6 @@
 """The door for y: labels of any kind, targets that travel with their rows, and what is refused."""
 
+import re
 import warnings
 from dataclasses import dataclass
 from typing import ClassVar
@@ -10,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.exceptions import DataConversionWarning
 
+import lemmata
 from lemmata.core import PROVED, Blocks, Never, at_most, claim
 from lemmata.core.supervised import Classifier, Regressor, class_weights, encode
 
@@ -206,3 +208,32 @@ def test_balanced_classes_weigh_the_same_and_weights_count_rows():
     np.testing.assert_array_equal(class_weights({"b": 5.0}, classes, places), [1, 5, 1])
     with pytest.raises(ValueError, match="names the class 'd'"):
         class_weights({"d": 5.0}, classes, places)
+
+
+def test_errors_name_the_class_that_was_called_and_numbers_as_numbers():
+    X = np.arange(20.0).reshape(10, 2)
+    with pytest.raises(TypeError, match=r"^Ridge.fit\(\) missing 1 required"):
+        lemmata.Ridge().fit(X)
+    with pytest.raises(ValueError, match="Got 0 instead"):
+        lemmata.PCA(np.int64(0)).fit(X)
+    with pytest.raises(ValueError, match=r"l1_ratio=\[3.0\] is not"):
+        lemmata.ElasticNetCV(l1_ratio=[np.float64(3)]).fit(X, X[:, 0])
+
+
+@pytest.mark.parametrize(
+    ("model", "call"), [(lemmata.PCA(), "fit(X)"), (lemmata.Lasso(), "fit(X, y)")]
+)
+def test_an_attribute_of_a_fit_says_what_to_call_first(model, call):
+    for name in ("certificate_", "coef_"):
+        with pytest.raises(AttributeError, match=re.escape(f"has no {name}: call {call} first")):
+            getattr(model, name)
+        assert not hasattr(model, name)
+    fitted = lemmata.Lasso().fit(np.eye(9), np.arange(9.0))
+    # a property has its own words
+    for one, name, words in [
+        (model, "strange", "no attribute 'strange'"),
+        (fitted, "strange_", "no attribute 'strange_'"),
+        (lemmata.SVC(), "coef_", "linear kernel"),
+    ]:
+        with pytest.raises(AttributeError, match=words):
+            getattr(one, name)

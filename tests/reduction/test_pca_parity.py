@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from numpy.testing import assert_allclose
-from sklearn.base import clone
 from sklearn.datasets import load_digits
 from sklearn.decomposition import PCA as SklearnPCA
 
@@ -76,14 +75,6 @@ def test_arpack_with_the_tolerance_of_scikit_learn_goes_to_rounding():
     theirs = SklearnPCA(5, svd_solver="arpack", random_state=0).fit(X)
     assert ours.stopped_ == "finished"
     assert_allclose(ours.components_, theirs.components_, atol=1e-9)
-
-
-def test_solver_is_the_former_name_and_says_so(digits):
-    with pytest.warns(FutureWarning, match=r"now PCA\(svd_solver='gradient'\)") as heard:
-        model = PCA(3, solver="gradient", random_state=0).fit(digits)
-    assert model.solver_ == "gradient"
-    assert heard[0].filename == __file__
-    assert clone(model).solver == "gradient"
 
 
 @pytest.mark.parametrize("whiten", [False, True])

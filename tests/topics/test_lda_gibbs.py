@@ -61,9 +61,10 @@ def test_a_draw_has_the_probabilities_of_the_formula():
     for seed in range(len(drawn)):
         one = topics[t : t + 1].copy()
         D = kernels._with_prior(documents[d : d + 1], np.float32(alpha)[None])
-        W, room = kernels._with_prior(words, np.float32(beta)), kernels._buffers(totals.copy(), 2)
+        W, (inverse, *room) = kernels._with_prior(words, np.float32(beta)), kernels._buffers(2)
         kernels.sample_block(
-            one, tokens.words[t : t + 1], np.array([0, 1]), D, W, *room, np.uint64(k), np.uint64(seed * 7919)
+            one, tokens.words[t : t + 1], np.array([0, 1]), D, W, inverse, totals.copy(), *room, np.uint64(k),
+            np.uint64(seed * 7919),
         )  # fmt: skip
         drawn[seed] = one[0]
     assert chisquare(np.bincount(drawn, minlength=k), p / p.sum() * len(drawn)).pvalue > 1e-4

@@ -9,12 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import linear_sum_assignment, nnls
 from sklearn.decomposition import NMF as SklearnNMF
+from sklearn.feature_extraction.text import TfidfTransformer
 
 import lemmata
 from lemmata.core.files.encoding import digest
 from lemmata.topics import NMF, PLSA
-from lemmata.topics.nmf import _twins
-from lemmata.topics.nmf.squares import FactorPenalty
+from lemmata.topics.nmf import _twins, divergence
+from lemmata.topics.nmf.squares import PUSH, FactorPenalty, SquaresState
 
 LOSSES = ("frobenius", "kullback-leibler")
 
@@ -297,3 +298,33 @@ def test_checkpoints_know_the_penalty_by_its_old_name():
     names = [field.name for field in fields(FactorPenalty)]
     old = make_dataclass("Penalty", names, frozen=True)
     assert digest(FactorPenalty(1.0, 0.5, 0.0, 2.0)) == digest(old(1.0, 0.5, 0.0, 2.0))
+
+
+def test_defaults_reach_the_error_of_scikit_learn_on_tfidf():
+    counts = np.random.default_rng(0).poisson(0.3 * _gamma_product(300, 120, 6))
+    X = sp.csr_array(TfidfTransformer().fit_transform(counts))
+    ours, theirs = (kind(6, init="nndsvda", random_state=0).fit(X) for kind in (NMF, SklearnNMF))
+    assert ours.reconstruction_err_ <= theirs.reconstruction_err_ * (1 + 1e-4)
+    assert ours.n_iter_ < theirs.n_iter_ / 2  # passes over the data
+
+
+def _gamma_product(n, m, k):
+    rng = np.random.default_rng(1)
+    return rng.gamma(0.3, size=(n, k)) @ rng.gamma(0.3, size=(k, m))
+
+
+def test_states_without_a_push_are_read():
+    V = np.ones((3, 2))
+    old = {"W": np.ones((4, 2)), "V": V, "loss": 1.0}
+    state = SquaresState(**SquaresState.upgrade(old, 1))
+    assert (state.before is V, state.push) == (True, PUSH)
+
+
+def test_longer_steps_of_the_divergence_are_ahead_and_never_rise(monkeypatch):
+    X = planted(noise=0.3)[0]
+    settings = {"beta_loss": "kullback-leibler", "tol": 0.0, "random_state": 0}
+    longer = NMF(4, max_iter=20, **settings).fit(X).trace_.objective
+    monkeypatch.setattr(divergence, "GAMMA", 1.0)
+    plain = NMF(4, max_iter=20, **settings).fit(X).trace_.objective
+    assert longer[-1] < plain[-1]
+    assert np.diff(longer).max() <= 0

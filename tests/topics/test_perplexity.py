@@ -280,3 +280,17 @@ def test_what_is_low_on_average_is_stated_and_cancels_in_a_quotient():
 
 def test_the_public_names():
     assert {"perplexity", "unigram"} <= set(dir(topics))
+
+
+def test_an_infinite_perplexity_says_why_and_its_advice_helps():
+    rng = np.random.default_rng(0)
+    train, test = rng.poisson(0.5, (40, 30)), rng.poisson(0.5, (10, 30))
+    train[:, 5], test[:3, 5] = 0, 3  # a word that the topics do not know
+    model = PLSA(3, random_state=0).fit(train)
+    found = perplexity(model, test, method="completion")
+    assert np.isinf(float(found))
+    assert not np.isnan(found.standard_error)
+    assert "smoothing=0.01" in str(found)
+    helped = perplexity(model, test, method="completion", smoothing=0.01)
+    assert np.isfinite(float(helped))
+    assert "smoothing" not in str(helped)

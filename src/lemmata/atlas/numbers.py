@@ -14,9 +14,8 @@ from typing import Any
 import numpy as np
 
 KEY = "Numbers"  # of the PNG's text
-Numbers = list[
-    dict[str, Any]
-]  # one per axes: {"texts": […], "data": [[size, mean, rms, weighted], …]}
+# one per axes: {"texts": […], "data": [[size, mean, rms, weighted], …]}
+Numbers = list[dict[str, Any]]
 
 _DIGITS = re.compile(r"[-−]?\d[\d,]*\.?\d*(?:e[-+]?\d+)?")
 

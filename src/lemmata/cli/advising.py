@@ -19,11 +19,8 @@ from typing import Any
 # options of `fit` that say nothing about how the data is read, with a value and without
 WITH_VALUE = ("--set", "-s", "--save", "--report", "--seconds")
 ALONE = ("--require", "--json")
-STEPS = {
-    "max_iter": 10.0,
-    "tol": 0.1,
-    "n_init": 4.0,
-}  # factors; other numbers are doubled or halved
+# factors; other numbers are doubled or halved
+STEPS = {"max_iter": 10.0, "tol": 0.1, "n_init": 4.0}
 TOGETHER = {"tol", "max_iter"}  # a smaller tol wants more steps
 MOVES = r"\b(raise|lower) (\w+)(?: to ([\d.e+-]*\d))?"
 FIT_ONLY = {"checkpoint", "verbose", "time_limit", "random_state"}
@@ -51,7 +48,7 @@ def without_python(certificate: Any) -> Any:
     claims = tuple(
         replace(
             item,
-            note="lemmata certify checks it"
+            note="run lemmata certify"
             if _seconds_in(item) is not None
             else item.note.replace("train=X_train", "--train FILE"),
         )
@@ -149,5 +146,7 @@ def _seconds_in(item: Any) -> str | None:
     """The budget in the call that a claim put off names, "0" for the usual one; None if it names no call."""
     if item.verdict != "not checked":
         return None
-    found = re.fullmatch(r"run certify\(X(?:, seconds=(\d+))?\) for it", item.note)
+    found = re.fullmatch(
+        r"run certify\((?:model, )?X(?:, y)?(?:, seconds=(\d+))?\) for it", item.note
+    )
     return (found[1] or "0") if found else None

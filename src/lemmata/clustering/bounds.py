@@ -98,17 +98,14 @@ class Bounds:
                 "bounds are kept for dense rows in this process; use algorithm='lloyd' for this data."
             )
         self.points, self.groups = points, groups
-        self.looked = (
-            1.0  # share of all pairs of a row and a group that the last assignment looked at
-        )
-        self._last: FramedCenters | None = (
-            None  # the centres that bounds and labels belong to; None: there are none
-        )
+        # share of all pairs of a row and a group that the last assignment looked at
+        self.looked = 1.0
+        # the centres that bounds and labels belong to; None: there are none
+        self._last: FramedCenters | None = None
         self._layout: CenterGroups | None = None
         self._drifts: Array = np.zeros(0)
-        self._shorts: dict[
-            tuple[int, int], Array
-        ] = {}  # of each block by its first row and the one after its last
+        # of each block by its first row and the one after its last
+        self._shorts: dict[tuple[int, int], Array] = {}
 
     def assign(self, centers: Array) -> ClusterSums:
         """Return what `Points.assign` gives, to the bit."""
@@ -197,9 +194,8 @@ def _assign_bounded(
     k, d = packed.hats.shape
     rows = floats(rows)
     out = (np.zeros(k), np.zeros((k, d)), np.full(k, -1.0), np.zeros(k, np.int64))
-    kernel: Any = (
-        assign_bounded_into  # numba's own type hints do not know that kernels take arguments
-    )
+    # numba's own type hints do not know that kernels take arguments
+    kernel: Any = assign_bounded_into
     cost, moved, looked = kernel(
         labels, *out, shorts, rows, weights_or_none(weights), packed.centers, *work, chunk_of(rows)
     )

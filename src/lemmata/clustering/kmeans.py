@@ -20,7 +20,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.base import ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, ClusterMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
@@ -41,7 +41,7 @@ from lemmata.core.blocks import Blocks, is_dask
 from lemmata.core.certificate import Statement
 from lemmata.core.certification.checking import MANY_STARTS, cost_of_kmeans
 from lemmata.core.engine import map_reduce, one_blas_thread
-from lemmata.core.estimator import Model
+from lemmata.core.estimator import Model, RowTransformer
 from lemmata.core.loop import MaxSteps, Never, Solution, Stop, Stopped, best_run, warn_user
 from lemmata.core.parameters import COUNT, KW_ONLY, choice, fitted, parameter
 from lemmata.core.runs.repeat import Restarts
@@ -51,7 +51,7 @@ Array = np.ndarray
 ALGORITHMS = ("auto", "lloyd", "hamerly", "yinyang", "elkan")
 
 
-class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Model):
+class KMeans(ClassNamePrefixFeaturesOutMixin, RowTransformer, ClusterMixin, Model):
     """k-means clustering.
 
     Minimises Σ_i w_i min_j ‖x_i − c_j‖² over k centres c_j by Lloyd's algorithm.
@@ -294,12 +294,6 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Mo
     @property
     def _n_features_out(self) -> int:
         return len(self.cluster_centers_)
-
-    def __sklearn_tags__(self):
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
-        return tags
 
 
 def _as(data: Blocks, dtype: Any) -> Blocks:

@@ -35,9 +35,8 @@ from lemmata.core.parameters import COUNT, KW_ONLY, NONNEGATIVE, WHOLE, choice, 
 from lemmata.core.store import storable
 
 Array = np.ndarray
-WHOLE_BELOW = (
-    4  # few rows, at most so many times a batch: all are looked at instead of fetching those drawn
-)
+# few rows, at most so many times a batch: all are looked at instead of fetching those drawn
+WHOLE_BELOW = 4
 REASSIGN_EVERY = 10  # rows per cluster that are seen before poor clusters are moved again
 
 

@@ -62,12 +62,10 @@ def better_centers(fit: Any, known: Partition, rows: int) -> Array | None:
 
 def refit_centers(fit: Any, X: Array, w: Array, centers: Array, number: int) -> Array:
     """Return centres fitted to a part of the rows: the best of some random starts and the given one."""
-    k, seed = len(centers), int(np.random.default_rng(number).integers(2**31))
-    starts = [
-        _fit(X, w, k, init, REFIT_STEPS, seed, n)
-        for init, n in (("k-means++", STARTS), (centers, 1))
-    ]
-    return min(starts, key=lambda one: one.inertia_).cluster_centers_
+    seeds = np.random.default_rng(number).integers(2**31, size=STARTS).tolist()
+    starts = [("k-means++", seed) for seed in seeds] + [(centers, 0)]
+    fits = [_fit(X, w, len(centers), init, REFIT_STEPS, seed) for init, seed in starts]
+    return min(fits, key=lambda one: one.inertia_).cluster_centers_
 
 
 def coreset_centers(fit: Any, points: Any, weights: Array, k: int) -> Array:
@@ -75,15 +73,15 @@ def coreset_centers(fit: Any, points: Any, weights: Array, k: int) -> Array:
     return _fit(points, weights, k, "k-means++", 10, 0).cluster_centers_
 
 
-def _fit(X: Any, w: Array, k: int, init: Any, steps: int, seed: int, n_init: int = 1) -> Any:
-    """Return a fit of scikit-learn's."""
-    from sklearn.cluster import KMeans
+def _fit(X: Any, w: Array, k: int, init: Any, steps: int, seed: int) -> Any:
+    """Return a fit of ours by NumPy: two to ten times as fast as scikit-learn's, whose threads wait for each other."""
+    from lemmata.clustering.kmeans import KMeans
+    from lemmata.core.engine import config
 
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), config(certificate=False, compile="never"):
         warnings.simplefilter("ignore")  # rows may coincide, and runs be cut short
-        return KMeans(k, init=init, n_init=n_init, max_iter=steps, random_state=seed).fit(
-            X, None, w
-        )
+        model = KMeans(k, init=init, n_init=1, max_iter=steps, random_state=seed)
+        return model.fit(X, None, w)
 
 
 # --- multipliers of the dense bound -----------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
-from sklearn.base import OneToOneFeatureMixin, TransformerMixin
+from sklearn.base import OneToOneFeatureMixin
 from sklearn.utils.validation import check_is_fitted
 
 from lemmata.completion.centring import Offsets, row_deviations, row_means
@@ -22,6 +22,7 @@ from lemmata.completion.recommending import recommend, scoring
 from lemmata.completion.recommending.results import Explanation, Recommendations
 from lemmata.completion.rows.solver import solve_rows
 from lemmata.core.certificate import Certificate, Fit
+from lemmata.core.estimator import RowTransformer
 
 Array = np.ndarray
 
@@ -39,7 +40,7 @@ def check_unknown(unknown: str) -> None:
         raise ValueError(f"unknown={unknown!r} is not accepted; pass 'error' or 'baseline'.")
 
 
-class CompletionModel(OneToOneFeatureMixin, TransformerMixin, ModelOfEntries):
+class CompletionModel(OneToOneFeatureMixin, RowTransformer, ModelOfEntries):
     """Base of the completion models: fitted, it has U_, V_, mean_, row_bias_, column_bias_ and observed_."""
 
     stored: ClassVar[Mapping[str, str | type]] = {
@@ -435,7 +436,5 @@ class CompletionModel(OneToOneFeatureMixin, TransformerMixin, ModelOfEntries):
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
         tags.input_tags.allow_nan = True
-        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags

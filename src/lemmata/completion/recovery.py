@@ -36,9 +36,8 @@ from lemmata.completion.observed import Observed
 Array = np.ndarray
 BLOCK = 2048  # rows of a projection matrix looked at together: 32 MB
 EXAMPLES = 5
-UNKNOWNS = (
-    2000  # (n + m)k up to which the Jacobian is decomposed to tell which entries are determined
-)
+# (n + m)k up to which the Jacobian is decomposed to tell which entries are determined
+UNKNOWNS = 2000
 EULER = 0.5772156649015329
 
 

@@ -51,9 +51,8 @@ class Blocks:
     ):
         self._cut, self.n_blocks = cut, n_blocks  # None: nobody counted
         self.targets = targets  # what is to be predicted, one row each: (n,) or (n, outputs)
-        self.allow_nan = (
-            allow_nan  # whether NaN may be among the numbers: values that are not known
-        )
+        # whether NaN may be among the numbers: values that are not known
+        self.allow_nan = allow_nan
         self.shape, self.dtype, self.weights = shape, np.dtype(dtype), weights
         self.source = source  # the whole matrix where it is in memory (ndarray or sparse), the dask array, or None
         # the CSC matrix that the rows were made of, for algorithms that read columns

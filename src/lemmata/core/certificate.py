@@ -1,8 +1,9 @@
 """A certificate: the claims about a fit, each with its verdict, and how they read as text.
 
-    PCA  1,797 × 64 → 10, …                                      7 hold, 1 fails · stopped: finished, 1 step
-      holds        orthonormal_basis  the axes are orthonormal    |CCᵀ − I| 2e-15 ≤ 1e-13   proved   CIL 1.3.3
+    PCA  1,797 × 64 → 10, …                               7 hold, 1 fails · stopped: finished, 1 step
+      holds  orthonormal_basis  the axes are orthonormal    |CCᵀ − I| 2e-15 ≤ 1e-13   proved
 
+What fails comes first, then the main claim of the model, then the rest; what was not checked is one line with one command.
 Models import from here all that claims are made of (audit/kernel/claims.py); certification/checking.py checks them.
 """
 
@@ -11,9 +12,11 @@ from __future__ import annotations
 import json
 import math
 import re
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field, replace
 from importlib import import_module
+from shutil import get_terminal_size
 from textwrap import wrap
 from typing import Any
 
@@ -25,6 +28,7 @@ from lemmata.audit.kernel.claims import (
     HOLDS,
     KINDS,
     LEAST_BUDGET,
+    NO_TRACE,
     NOT_CHECKED,
     PROVED,
     RULE_OF_THUMB,
@@ -58,6 +62,10 @@ storable(Claim)  # files hold it; the kernel of the trusted base knows no files
 
 INTERRUPTED = "interrupted"  # the note of claims that Ctrl-C left unchecked
 LARGE = 2**20  # bytes of a witness that is not written to files
+ALWAYS = (
+    "attributes_sound",
+    "statements_true",
+)  # begin every certificate; shown where they do not hold
 
 
 class NotCertified(RuntimeError):
@@ -69,7 +77,7 @@ class NotCertified(RuntimeError):
 class Certificate:
     """The promises about a fit, and whether they were kept. Iterates over its claims; prints, shows, turns to JSON."""
 
-    version = 2
+    version = 3
 
     title: str
     claims: tuple[Claim, ...]
@@ -78,13 +86,14 @@ class Certificate:
     versions: str = ""  # of the libraries that checked
     skipped: str = ""  # parts of a composite model that nothing was checked about
     trace: Trace | None = field(default=None, compare=False)
+    main: str = ""  # the name of the claim that a reader asks about first: is it optimal, does it beat a constant?
 
     def __post_init__(self):
         if not isinstance(self.claims, tuple) or not all(
             isinstance(item, Claim) for item in self.claims
         ):
             raise ValueError("a certificate holds a tuple of claims and nothing else.")
-        texts = (self.title, self.stopped, self.data, self.versions, self.skipped)
+        texts = (self.title, self.stopped, self.data, self.versions, self.skipped, self.main)
         if not all(isinstance(text, str) for text in texts):
             raise ValueError("the title of a certificate and why the run stopped are texts.")
         if not isinstance(self.trace, Trace | None):
@@ -92,8 +101,10 @@ class Certificate:
 
     @classmethod
     def upgrade(cls, fields: dict[str, Any], version: int) -> dict[str, Any]:
-        """Version 1 did not say what it was checked on."""
-        return {**fields, "data": "", "versions": "", "skipped": "", "trace": None}
+        """Version 1 did not say what it was checked on, version 2 not which claim is the main one."""
+        if version > 1:
+            return {**fields, "main": ""}
+        return {**fields, "data": "", "versions": "", "skipped": "", "trace": None, "main": ""}
 
     # --- reading it ---
 
@@ -165,10 +176,8 @@ class Certificate:
         skipped = self.skipped if strict else ""
         if missing or skipped:
             lines = [f"{item.name}: {item.verdict} ({item.numbers})" for item in missing]
-            calls = [_call_in(item.note) for item in missing if item.verdict == NOT_CHECKED]
-            if any(calls):
-                # the longest call has the largest budget
-                lines.append(f"To check the rest: model.{max(calls, key=len)}.require()")
+            call = _call_for(missing)
+            lines += [f"To check the rest: {call}.require()"] if call else []
             lines += [f"skipped: {skipped}"] if skipped else []
             raise NotCertified(
                 f"{self.title}: {len(missing)} claim(s) do not hold.\n  " + "\n  ".join(lines)
@@ -179,11 +188,12 @@ class Certificate:
 
     @property
     def counts(self) -> str:
-        """The number of claims by verdict: 2 hold, 1 fails, 1 not checked."""
+        """The number of claims by verdict: 2 hold, 1 fails, 1 not checked; without those that had nothing to look at."""
         words = {HOLDS: ("holds", "hold"), FAILS: ("fails", "fail")}
+        found = [item.verdict for item in self if item.verdict != UNDECIDED or not _is_silent(item)]
         parts = []
         for verdict in VERDICTS:
-            n = len(self._names_of(verdict))
+            n = found.count(verdict)
             if n:
                 parts.append(f"{n} {words.get(verdict, (verdict, verdict))[n > 1]}")
         return ", ".join(parts)
@@ -192,6 +202,20 @@ class Certificate:
         return as_text(self)
 
     __repr__ = __str__
+
+    def explain(self, name: str) -> None:
+        """Print all there is to say about a claim: how strong it is, where it comes from, the numbers, limits and advice."""
+        item = self[name]
+        parts = {
+            "claim": f"{item.sentence}{' (the main claim of this model)' if name == self.main else ''}",
+            "kind": item.strength, "source": item.source, "verdict": item.verdict, "numbers": item.numbers,
+            "note": "" if item.note == item.numbers else item.note, "advice": item.advice,
+            "rests on": ", ".join(item.witness),
+        }  # fmt: skip
+        lines = [one_line(name)]
+        for word, text in parts.items():
+            lines += _wrap(text, find_width(), " " * 11, f"  {word:<9}") if text else []
+        print(printable("\n".join(lines)))
 
     def __rich_console__(self, console, options):
         from lemmata.core.certification.report import as_rich
@@ -222,7 +246,7 @@ class Certificate:
                 }
             )
         told = {"holds": self.holds, "stopped": self.stopped, "data": self.data}
-        told |= {"versions": self.versions, "skipped": self.skipped}
+        told |= {"versions": self.versions, "skipped": self.skipped, "main": self.main}
         return {"title": self.title, **told, "claims": claims}
 
     def for_file(self) -> Certificate:
@@ -239,44 +263,99 @@ def _small(witness: dict[str, Any]) -> dict[str, Any]:
     return witness if sum(np.asarray(value).nbytes for value in witness.values()) < LARGE else {}
 
 
-def _call_in(note: str) -> str:
-    """The call that a claim put off names, "" if it names none."""
-    named = note.startswith("run certify(") and note.endswith(" for it")
-    return note.removeprefix("run ").removesuffix(" for it") if named else ""
+def _call_for(claims: Any) -> str:
+    """The one call that would check all of these claims that were put off; "" if none would."""
+    found = (re.fullmatch(r"run (certify\(.*\)) for it", item.note) for item in claims)
+    call = max(
+        (one[1] for one in found if one), key=len, default=""
+    )  # the longest has the largest budget
+    return f"{'lemmata' if call.startswith('certify(model') else 'model'}.{call}" if call else ""
+
+
+# --- what is shown, in which order ------------------------------------------------------------------------------------
+
+
+def _is_silent(item: Claim) -> bool:
+    """Whether a claim says nothing worth a line: it always holds, or it had nothing to look at."""
+    if item.name.rpartition("__")[2] in ALWAYS:
+        return item.verdict in (HOLDS, UNDECIDED)
+    return item.verdict == UNDECIDED and item.note == NO_TRACE
+
+
+def readable(certificate: Any) -> list[Claim]:
+    """Return the claims that are shown: what fails or is broken, then the main one, then the rest."""
+    shown = [item for item in certificate if item.verdict != NOT_CHECKED and not _is_silent(item)]
+    return sorted(
+        shown,
+        key=lambda item: (item.verdict not in (FAILS, BROKEN), item.name != certificate.main),
+    )
+
+
+def describe_unchecked(certificate: Any) -> list[str]:
+    """Name what was put off, with the one call that checks it; what no call would check, with the reason."""
+    waiting = [item for item in certificate if item.verdict == NOT_CHECKED]
+    waiting.sort(key=lambda item: item.name != certificate.main)
+    call = _call_for(waiting)
+    groups: dict[str, list[str]] = {}
+    for item in waiting:
+        reason = f"; run {call}" if _call_for([item]) else f" ({item.note})" if item.note else ""
+        groups.setdefault(reason, []).append(item.name)
+    return [f"not checked: {', '.join(names)}{reason}" for reason, names in groups.items()]
 
 
 # --- as a table of text -----------------------------------------------------------------------------------------------
 
 WIDEST = 48  # characters of the column of numbers; a longer reason goes below its claim
-MARGIN = max(map(len, VERDICTS)) + 4  # where names begin: certificates line up under one another
 NARROWEST = 40  # a terminal that says less is not believed
+USUAL = 80  # columns where there is no terminal
 GLUE = "\N{NO-BREAK SPACE}"
 
 
-def as_text(certificate: Any, width: float = math.inf) -> str:
+def find_width() -> int:
+    """Return the width of the terminal that is printed to; of files and pipes the usual one."""
+    return get_terminal_size().columns if sys.stdout.isatty() else USUAL
+
+
+def as_text(certificate: Any, width: float | None = None) -> str:
     """The certificate as a table; if that is wider than `width`, with each claim folded below its name.
 
     Control characters, which a title may quote from the user's data, are written out.
     """
-    rows = [_cells(item) for item in certificate]
+    width = max(find_width() if width is None else width, NARROWEST)
+    claims = readable(certificate)
+    rows = [_cells(item) for item in claims]
     wide = [max(map(len, column)) for column in zip(*rows, strict=True)] or [0]
-    wide[0] = MARGIN - 4
-    if 2 * len(wide) + sum(wide) > width:
-        return _fold(certificate, max(int(width), NARROWEST))
-    lines = [_headline(certificate, 2 * len(wide) + sum(wide))]
-    for item, row in zip(certificate, rows, strict=True):
-        cells = (f"{cell:<{size}}" for cell, size in zip(row, wide, strict=True))
-        lines.append("  " + "  ".join(cells).rstrip())
-        more = item.remarks if row[3] or not item.numbers else [*item.remarks, f"({item.numbers})"]
-        lines.extend(" " * MARGIN + _clean(" ".join(remark.split())) for remark in more)
-    if certificate.skipped:
-        lines.append(f"  skipped: {_clean(certificate.skipped)}")
-    return "\n".join(lines)
+    whole, margin = 2 * len(wide) + sum(wide), wide[0] + 4
+    table = whole <= width
+    lines = _headline(certificate, whole if table else width, width)
+    for item, row in zip(claims, rows, strict=True):
+        if table:
+            cells = (f"{cell:<{size}}" for cell, size in zip(row, wide, strict=True))
+            lines.append("  " + "  ".join(cells).rstrip())
+            more = (
+                item.remarks if row[3] or not item.numbers else [*item.remarks, f"({item.numbers})"]
+            )
+        else:
+            verdict = f"  {item.verdict:<{margin - 2}}"
+            lines += _wrap(f"{item.name} [{item.strength}]", width, " " * margin, verdict)
+            told = f"{item.sentence}: {item.numbers}" if item.numbers else item.sentence
+            more = [told, *item.remarks]
+        for text in more:
+            lines += _wrap(text, width, " " * margin)
+    for text in _endings(certificate):
+        lines += _wrap(text, width, "    ", "  ")
+    return "\n".join(map(_clean, lines))
+
+
+def _endings(certificate: Any) -> list[str]:
+    """The lines below the claims: what was not checked, and what was skipped."""
+    skipped = [f"skipped: {certificate.skipped}"] if certificate.skipped else []
+    return describe_unchecked(certificate) + skipped
 
 
 def _cells(item: Claim) -> tuple[str, ...]:
     numbers = item.numbers if len(item.numbers) <= WIDEST else ""
-    cells = (item.verdict, item.name, item.sentence, numbers, item.strength, item.source)
+    cells = (item.verdict, item.name, item.sentence, numbers, item.strength)
     return tuple(map(_clean, cells))
 
 
@@ -292,37 +371,23 @@ def summary_of(certificate: Any) -> str:
     return " · ".join(told + ([f"stopped: {stopped}"] if stopped else []))
 
 
-def _headline(certificate: Any, width: int) -> str:
-    """The title on the left, the summary on the right of a table this wide."""
+def _headline(certificate: Any, whole: float, width: float) -> list[str]:
+    """The title on the left and the summary on the right of a table this wide; below it where both do not fit."""
     title, summary = _clean(certificate.title), summary_of(certificate)
-    return f"{title}  {summary:>{max(width - len(title) - 2, 0)}}" if summary else title
+    both = len(title) + 2 + len(summary)
+    if both <= width:
+        right = int(max(whole if math.isfinite(whole) else both, both)) - len(title) - 2
+        return [f"{title}  {summary:>{right}}" if summary else title]
+    first = [title] if len(title) <= width else _wrap(title, width)
+    return first + (_wrap(summary, width, "  ") if summary else [])
 
 
-def _fold(certificate: Any, width: int) -> str:
-    """Each claim below its name: the sentence with its numbers, then remarks, broken at spaces."""
-    title, summary = one_line(certificate.title), summary_of(certificate)
-    fits = len(title) + 2 + len(summary) <= width
-    lines = [f"{title}  {summary:>{width - len(title) - 2}}"] if fits else _wrap(title, width)
-    if summary and not fits:
-        lines += _wrap(summary, width, "  ")
-    for item in certificate:
-        verdict = f"  {item.verdict:<{MARGIN - 2}}"
-        lines += _wrap(
-            f"{item.name} [{item.strength}, {item.source}]", width, " " * MARGIN, verdict
-        )
-        told = f"{item.sentence}: {item.numbers}" if item.numbers else item.sentence
-        for text in (told, *item.remarks):
-            lines += _wrap(text, width, " " * MARGIN)
-    if certificate.skipped:
-        lines += _wrap(f"skipped: {certificate.skipped}", width, "  ")
-    return printable("\n".join(lines))
-
-
-def _wrap(text: str, width: int, indent: str = "", first: str | None = None) -> list[str]:
+def _wrap(text: str, width: float, indent: str = "", first: str | None = None) -> list[str]:
     """Lines of at most this width, the first begun by `first`; neither long words nor comparisons are cut."""
     text = re.sub(r" ([≤≥<>]) ", f"{GLUE}\\1{GLUE}", " ".join(text.split()))
+    text = re.sub(r"(?<=\d) %", f"{GLUE}%", text)
     lines = wrap(
-        text, width, initial_indent=indent if first is None else first, subsequent_indent=indent,
+        text, int(min(width, 10**6)), initial_indent=indent if first is None else first, subsequent_indent=indent,
         break_long_words=False, break_on_hyphens=False,
     )  # fmt: skip
     return [line.replace(GLUE, " ") for line in lines]

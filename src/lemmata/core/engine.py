@@ -105,9 +105,8 @@ def _on_threads(function, pairs: Iterable, threads: int) -> Iterator[Any]:
             wait(pending)  # nobody works on the data of a caller who has gone
 
 
-_idle: dict[
-    tuple[int, int], list[ThreadPoolExecutor]
-] = {}  # by process, since threads do not survive a fork, and size
+# by process, since threads do not survive a fork, and size
+_idle: dict[tuple[int, int], list[ThreadPoolExecutor]] = {}
 
 
 @contextmanager
@@ -145,9 +144,8 @@ def run_tasks(work: Callable[[int], Any], count: int) -> None:
             wait(futures)  # nobody works on the arrays of a caller who has gone
 
 
-_lowered: list[
-    tuple[Any, int]
-] = []  # BLAS libraries whose threads are limited now, and how many they had
+# BLAS libraries whose threads are limited now, and how many they had
+_lowered: list[tuple[Any, int]] = []
 _inside = 0
 _door = threading.Lock()
 
@@ -213,10 +211,8 @@ def is_finite(value: Any) -> bool:
     return value.dtype.kind != "f" or bool(np.isfinite(value).all())
 
 
-_scanned: tuple[int, list[Any]] = (
-    -1,
-    [],
-)  # how many modules there were, and the libraries found then
+# how many modules there were, and the libraries found then
+_scanned: tuple[int, list[Any]] = (-1, [])
 
 
 def _blas() -> list[Any]:

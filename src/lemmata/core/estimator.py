@@ -7,7 +7,6 @@ A model says which algorithm its parameters stand for and which claims are made 
 from __future__ import annotations
 
 import inspect
-import operator
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext, suppress
@@ -18,20 +17,20 @@ from types import MappingProxyType
 from typing import Any, ClassVar, dataclass_transform
 
 import numpy as np
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from lemmata.audit.kernel.attributes import entries
-from lemmata.core import engine, validation
+from lemmata.core import engine, parameters, validation
 from lemmata.core.blocks import Blocks, checked_block, is_dask, is_stream, unmask
 from lemmata.core.certificate import Certificate, Fit, Statement
 from lemmata.core.certification import checking
-from lemmata.core.certification.showing import shorten
+from lemmata.core.certification.showing import name_plainly, shorten
 from lemmata.core.common import CONSTRAINTS
 from lemmata.core.engine import USES, alone, as_sent, checks_in_fit, one_blas_thread, sent_along
-from lemmata.core.files.layout import check_stored
+from lemmata.core.files.layout import checked_attributes
 from lemmata.core.loop import (
     MaxSteps,
     Seconds,
@@ -43,7 +42,6 @@ from lemmata.core.loop import (
     run,
     warn_user,
 )  # fmt: skip
-from lemmata.core.parameters import Parameter, are_accepted, declare, fitted, refuse_truth_values
 from lemmata.core.runs.checkpoint import Checkpoint
 from lemmata.core.runs.progress import Checking, Progress
 from lemmata.core.runs.trace import Trace
@@ -58,12 +56,12 @@ SHARE_OF_FIT = 0.002
 _began: ContextVar[Mapping[int, float]] = ContextVar("began", default=MappingProxyType({}))
 
 
-@dataclass_transform(eq_default=False, field_specifiers=(fitted,))
-class Model(BaseEstimator):
+@dataclass_transform(eq_default=False, field_specifiers=(parameters.fitted,))
+class Model(parameters.FitAttributes, BaseEstimator):
     """Base of all estimators. A subclass defines `_algorithm`, `claims`, `stored` and, for people, `_title`."""
 
     _parameter_constraints: ClassVar[dict[str, Any]] = CONSTRAINTS
-    declared_parameters: ClassVar[Mapping[str, Parameter]] = {}
+    declared_parameters: ClassVar[Mapping[str, parameters.Parameter]] = {}
     parts: ClassVar[tuple[str, ...]] = ()  # parameters that have parameters: net__width
 
     claims: ClassVar[tuple[Statement, ...]] = ()
@@ -99,9 +97,14 @@ class Model(BaseEstimator):
             if inspect.isfunction(method) and not hasattr(method, "on_one_thread"):
                 setattr(cls, name, alone(method, name))
         if inspect.get_annotations(cls) or cls.declared_parameters or "__init__" in vars(cls):
-            declare(cls, inherit_parameters)
+            parameters.declare(cls, inherit_parameters)
 
     # --- what a model says of itself ---
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse, tags.input_tags.allow_nan = self.accepts_sparse, self.accepts_nan
+        return tags
 
     def _algorithm(self, data: Blocks) -> Any:
         """The algorithm that the parameters stand for on this data; raises ValueError where they do not fit it."""
@@ -165,7 +168,8 @@ class Model(BaseEstimator):
         try:
             with as_sent(self._sent), one_blas_thread():
                 yield
-        except BaseException:
+        except BaseException as error:
+            name_plainly(error)
             self._forget(*BaseEstimator.__getstate__(self).keys() - before.keys())
             for name, value in before.items():
                 setattr(self, name, value)
@@ -217,12 +221,7 @@ class Model(BaseEstimator):
         self._conclude(data, attributes, shown.trace, shown.stopped, shown.step)
 
     def _conclude(
-        self,
-        data: Any,
-        attributes: Mapping[str, Any],
-        trace: Trace,
-        stopped: str | None,
-        steps: int,
+        self, data: Any, attributes: dict[str, Any], trace: Trace, stopped: str | None, steps: int
     ) -> None:
         """The end of everything that fits: attributes, how the run went, and the certificate.
 
@@ -280,12 +279,12 @@ class Model(BaseEstimator):
     # --- input ---
 
     def _validate_params(self) -> None:
-        if not are_accepted(self):
+        if not parameters.are_accepted(self):
             try:
                 super()._validate_params()
             except ValueError as error:  # it repeats the value, whatever its length
                 raise type(error)(shorten(str(error))) from None
-            refuse_truth_values(self)
+            parameters.refuse_truth_values(self)
 
     def _validate_rows(
         self, X, sample_weight=None, reset: bool = True, min_samples: int | None = None
@@ -430,21 +429,18 @@ class Model(BaseEstimator):
             raise ValueError(f"unknown parameter {sorted(map(str, unknown))[0]!r}.")
         model = cls(**parameters)
         model._validate_params()
-        shapes = cls._shapes()
-        stray = set(attributes) - set(shapes)
-        if stray:
-            raise ValueError(f"unknown attribute {sorted(map(str, stray))[0]!r}.")
-        letters: dict[str, int] = {}
-        for name, (spec, optional) in shapes.items():
-            if name in attributes:
-                value = attributes[name]
-                check_stored(name, value, spec, letters)
-                if name == "n_features_in_":
-                    letters["d"] = operator.index(value)
-                setattr(model, name, value)
-            elif not optional:
-                raise ValueError(f"the attribute {name} is missing.")
+        for name, value in checked_attributes(attributes, cls._shapes()).items():
+            setattr(model, name, value)
         model.certificate_ = replace(model.certificate_, trace=model.trace_)
         if model.stopped_ in set(Stopped):  # a word of another version stays the word it is
             model.stopped_ = Stopped(model.stopped_)
         return model
+
+
+class RowTransformer(TransformerMixin):
+    """scikit-learn's, for models whose `transform` keeps float32."""
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags

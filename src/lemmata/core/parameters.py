@@ -27,7 +27,7 @@ from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from functools import cache, lru_cache, wraps
 from numbers import Integral, Real
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from lemmata.core.validation import Interval, StrOptions, make_constraint
 
@@ -71,6 +71,12 @@ def parameter(default: Any, *accepts: Any, before: str | None = None) -> Any:
     return Parameter(default, accepts, place=before)
 
 
+def as_in(cls: Any, name: str, *default: Any) -> Any:
+    """The parameter of another model, with its meaning; and another default, if one is given."""
+    one = cls.declared_parameters[name]
+    return replace(one, default=default[0]) if default else one
+
+
 class Fitted:
     """Stands in the body of a class for an attribute that `fit` sets."""
 
@@ -78,6 +84,24 @@ class Fitted:
 def fitted(*, init: Literal[False] = False) -> Any:
     """An attribute that `fit` sets: declares its type and is no parameter."""
     return Fitted()
+
+
+class FitAttributes:
+    """Says of an attribute that only a fit sets, and that is not there, what to call first."""
+
+    fit_call: ClassVar[str] = "fit(X)"
+
+    if not TYPE_CHECKING:  # a type checker would believe that every attribute exists
+
+        def __getattr__(self, name: str) -> Any:
+            if hasattr(type(self), name):  # a property, or a method that is not available
+                return object.__getattribute__(self, name)
+            known, cls = name != "n_features_in_" and hasattr(self, "n_features_in_"), type(self)
+            if known or not name.endswith("_") or name.startswith("_"):
+                raise AttributeError(f"{cls.__name__!r} object has no attribute {name!r}")
+            raise AttributeError(
+                f"this {cls.__name__} is not fitted yet and has no {name}: call {cls.fit_call} first."
+            )
 
 
 def declare(cls: Any, inherit: bool = True) -> None:

@@ -42,9 +42,8 @@ __all__ = [
 
 FORMAT = 2  # 1 held texts in the manifest
 MAX_HEADER = 16 * 2**20  # bytes; a thousand restarts under way need half of one megabyte
-MAX_PARTS = (
-    2**20
-)  # lists and dicts in a header: each costs hundreds of bytes, and three in the file
+# lists and dicts in a header: each costs hundreds of bytes, and three in the file
+MAX_PARTS = 2**20
 NOT_STORED = ("checkpoint",)  # parameters that are places on the machine of whoever saved the model
 
 
@@ -66,9 +65,8 @@ def write(path: Any, kind: str, content: dict[str, Any]) -> None:
     }
     manifest["hash"] = hash_of(manifest, arrays)
     raw = to_bytes(arrays, metadata={"lemmata": json_of(manifest).decode()})
-    _check_header(
-        raw[8 : 8 + int.from_bytes(raw[:8], "little")]
-    )  # what could not be read is not written
+    # what could not be read is not written
+    _check_header(raw[8 : 8 + int.from_bytes(raw[:8], "little")])
     write_atomically(Path(path), raw)
 
 

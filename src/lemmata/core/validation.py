@@ -24,9 +24,8 @@ TAKE_NAN = (
     "Drop or fill in such values, or use a model that takes NaN as unknown: GaussianMixture for rows, "
     "ALS or SoftImpute for a matrix to be completed."
 )
-CUBES = (
-    3  # of numbers whose cubes overflow no product of residuals, rows and weights can be trusted
-)
+# of numbers whose cubes overflow no product of residuals, rows and weights can be trusted
+CUBES = 3
 ROWS_AT_ONCE = 4096  # looked at for the culprit, so that no mask as large as the data is made
 
 
@@ -321,9 +320,8 @@ def refuse_result(name: str, result: Any, model: Any, *arguments: Any, **named: 
     row = f" for row {np.argwhere(bad(numbers))[0][0]} (counted from 0)" if numbers.ndim else ""
     kind = "NaN" if np.isnan(numbers).any() else "infinity"
     size = max((float(np.abs(one).max()) for one in known), default=np.nan)
-    large = not size < float(np.finfo(numbers.dtype).max) ** (
-        1 / CUBES
-    )  # else the model is at fault
+    # else the model is at fault
+    large = not size < float(np.finfo(numbers.dtype).max) ** (1 / CUBES)
     raise ValueError(
         f"{type(model).__name__}.{name} comes to {kind}{row}: "
         + (

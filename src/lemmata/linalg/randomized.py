@@ -29,9 +29,8 @@ from lemmata.linalg._checks import count, float_type, product
 from lemmata.linalg.operators import as_operator
 
 Array = np.ndarray
-ALPHA = (
-    10.0  # the error estimate is exceeded with probability at most ALPHA^-probes (HMT Lemma 4.1)
-)
+# the error estimate is exceeded with probability at most ALPHA^-probes (HMT Lemma 4.1)
+ALPHA = 10.0
 
 
 def orthonormalise(Y: Array) -> Array:

@@ -49,6 +49,15 @@ def _address(context, builder, array_type, array, index, index_type):
     return builder.gep(builder.bitcast(start, line.as_pointer()), [index])
 
 
+def spread_over(context, builder, line, number, number_type):
+    """The LLVM vector of a line with this number in every lane."""
+    nothing = ir.Constant(context.get_value_type(line), ir.Undefined)
+    number = context.cast(builder, number, number_type, line.dtype)
+    first = builder.insert_element(nothing, number, ir.IntType(32)(0))
+    everywhere = ir.Constant(ir.VectorType(ir.IntType(32), line.lanes), [0] * line.lanes)
+    return builder.shuffle_vector(first, nothing, everywhere)
+
+
 @operation
 def load(_, lines, index):
     """Line number `index` of a C-contiguous, 64-byte aligned array of lines."""
@@ -89,26 +98,26 @@ def axpy(_, a, x, y):
     """a·x + y for a number a and lines x, y, in one rounding where the machine has a fused multiply-add."""
 
     def code(context, builder, signature, args):
-        kind, fused = context.get_value_type(x), ("contract",)
-        nothing = ir.Constant(kind, ir.Undefined)
-        number = builder.insert_element(
-            nothing, context.cast(builder, args[0], a, x.dtype), ir.IntType(32)(0)
-        )
-        everywhere = ir.Constant(ir.VectorType(ir.IntType(32), x.lanes), [0] * x.lanes)
-        spread = builder.shuffle_vector(number, nothing, everywhere)
-        return builder.fadd(builder.fmul(spread, args[1], flags=fused), args[2], flags=fused)
+        number, fused = spread_over(context, builder, x, args[0], a), ("contract",)
+        return builder.fadd(builder.fmul(number, args[1], flags=fused), args[2], flags=fused)
 
     return y(a, x, y), code
 
 
-@operation
-def add(_, x, y):
-    """x + y for lines."""
+def lane_by_lane(instruction: str) -> Any:
+    """An operation on two lines that is one instruction of LLVM."""
 
-    def code(context, builder, signature, args):
-        return builder.fadd(*args)
+    @operation
+    def operate(_, x, y):
+        def code(context, builder, signature, args):
+            return getattr(builder, instruction)(*args)
 
-    return y(x, y), code
+        return y(x, y), code
+
+    return operate
+
+
+add, minus, multiply, divide = map(lane_by_lane, ("fadd", "fsub", "fmul", "fdiv"))
 
 
 def empty_lines(chunks: int, rows: int, dtype) -> Array:
@@ -149,36 +158,9 @@ def spread(_, lines, number):
     """A line of equal numbers."""
 
     def code(context, builder, signature, args):
-        kind = context.get_value_type(signature.return_type)
-        nothing, lanes = ir.Constant(kind, ir.Undefined), signature.return_type.lanes
-        first = builder.insert_element(
-            nothing, context.cast(builder, args[1], number, lines.dtype), ir.IntType(32)(0)
-        )
-        return builder.shuffle_vector(
-            first, nothing, ir.Constant(ir.VectorType(ir.IntType(32), lanes), [0] * lanes)
-        )
+        return spread_over(context, builder, signature.return_type, args[1], number)
 
     return Line(lines.dtype)(lines, number), code
-
-
-@operation
-def minus(_, x, y):
-    """x − y for lines."""
-
-    def code(context, builder, signature, args):
-        return builder.fsub(*args)
-
-    return y(x, y), code
-
-
-@operation
-def divide(_, x, y):
-    """x / y for lines, lane by lane."""
-
-    def code(context, builder, signature, args):
-        return builder.fdiv(*args)
-
-    return y(x, y), code
 
 
 @operation
@@ -278,9 +260,6 @@ def freeze(array: Array) -> Array:
     view = np.ascontiguousarray(array).view()
     view.flags.writeable = False
     return view
-
-
-frozen = freeze
 
 
 @kernel(forceinline=True)

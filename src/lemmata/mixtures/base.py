@@ -138,7 +138,7 @@ class MixtureModel(DensityMixin, Model):
         n, k = data.shape[0], self.n_components
         if n < k:
             raise ValueError(
-                f"EStepSums n_samples >= n_components but got n_components = {k}, n_samples = {n}."
+                f"Expected n_samples >= n_components but got n_components = {k}, n_samples = {n}."
             )
         self.family_ = self._family()
         compiled = self.family_.compiles(data, k)
@@ -357,11 +357,6 @@ class MixtureModel(DensityMixin, Model):
     @property
     def accepts_nan(self) -> bool:  # type: ignore[override]
         return isinstance(self._family(), Gaussian)
-
-    def __sklearn_tags__(self):
-        tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = self.accepts_nan
-        return tags
 
 
 def _of_rows(function: Callable, check: Callable, joint: Callable, rows: Any) -> Array:

@@ -133,11 +133,6 @@ class Mixture(MixtureModel):
     def accepts_sparse(self) -> bool:  # type: ignore[override]
         return not isinstance(self._family(), Gaussian | Categorical)
 
-    def __sklearn_tags__(self):
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = self.accepts_sparse
-        return tags
-
 
 def _gaussian_parameters(model: Any) -> GaussianParameters:
     parts = (model.means_, model.covariances_, model.precisions_cholesky_)

@@ -235,5 +235,3 @@ class Nesterov(StepRule):
     def without_momentum(self, state: OptState, params: Params) -> Params:
         """x, the point from which momentum led to `params`."""
         return combine(1.0, params, -self._beta(state.count), state.slots[0])
-
-    descended = without_momentum  # its former name

@@ -268,5 +268,4 @@ class KernelRidge(Regressor):
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         tags.input_tags.pairwise = self._is_given
-        tags.input_tags.sparse = self.accepts_sparse
         return tags

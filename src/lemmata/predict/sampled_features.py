@@ -26,7 +26,7 @@ from typing import Any, ClassVar
 import numpy as np
 import scipy.linalg
 import scipy.sparse as sp
-from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.base import ClassNamePrefixFeaturesOutMixin
 from sklearn.utils.validation import check_is_fitted
 
 from lemmata.audit.predict.kernels.feature_maps import NYSTROEM_CLAIMS, RANDOM_FEATURE_CLAIMS
@@ -34,7 +34,7 @@ from lemmata.core import common
 from lemmata.core.blocks import Blocks
 from lemmata.core.certification.checking import cost_of_nystroem, cost_of_random_features
 from lemmata.core.engine import one_blas_thread
-from lemmata.core.estimator import Model
+from lemmata.core.estimator import Model, RowTransformer
 from lemmata.core.loop import Never, Solution
 from lemmata.core.parameters import COUNT, KW_ONLY, NONNEGATIVE, choice, parameter
 from lemmata.core.store import storable
@@ -50,7 +50,7 @@ ROWS = 1024  # of a kernel matrix at once
 # --- Nyström ----------------------------------------------------------------------------------------------------------
 
 
-class _Features(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Model):
+class _Features(ClassNamePrefixFeaturesOutMixin, RowTransformer, Model):
     """A feature map that takes one step to fit."""
 
     verbose, checkpoint, time_limit = 0, None, None
@@ -71,12 +71,6 @@ class _Features(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Model):
                 for start in range(0, rows.shape[0], ROWS)
             ]
         return np.concatenate(parts)
-
-    def __sklearn_tags__(self):
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = self.accepts_sparse
-        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
-        return tags
 
 
 @storable

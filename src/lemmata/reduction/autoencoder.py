@@ -29,14 +29,14 @@ from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.base import ClassNamePrefixFeaturesOutMixin
 from sklearn.utils.validation import check_array, check_is_fitted
 
 from lemmata.audit.reduction.linear_autoencoder import AUTOENCODER_CLAIMS, DESCENT_CLAIMS
 from lemmata.core import common
 from lemmata.core.blocks import Blocks, is_dask
 from lemmata.core.engine import map_reduce
-from lemmata.core.estimator import Model
+from lemmata.core.estimator import Model, RowTransformer
 from lemmata.core.moments import Moments
 from lemmata.core.parameters import COUNT, KW_ONLY, POSITIVE, choice, parameter
 from lemmata.optim import Adam, GradientDescent, HeavyBall, Nesterov
@@ -66,7 +66,7 @@ FULL_BATCH = {
 MINI_BATCH = {**FULL_BATCH, "nesterov": Nesterov(1.0, momentum=0.9)}
 
 
-class LinearAutoencoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Model):
+class LinearAutoencoder(ClassNamePrefixFeaturesOutMixin, RowTransformer, Model):
     """Encoder and decoder of a linear autoencoder, trained by gradients or in closed form.
 
     Minimises ½ E‖x − VWx‖² over W (m × d) and V (d × m) on centred data.
@@ -199,11 +199,6 @@ class LinearAutoencoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Model
     @property
     def _n_features_out(self) -> int:
         return self.encoder_.shape[0]
-
-    def __sklearn_tags__(self):
-        tags = super().__sklearn_tags__()
-        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
-        return tags
 
     def transform(self, X) -> Array:
         """The code W(x − mean_) of every row."""

@@ -14,16 +14,17 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.base import ClassNamePrefixFeaturesOutMixin
 from sklearn.utils.validation import check_array, check_is_fitted
 
 from lemmata.core.blocks import Blocks, is_dask
 from lemmata.core.engine import map_reduce, one_blas_thread
+from lemmata.core.estimator import RowTransformer
 
 Array = np.ndarray
 
 
-class Axes(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
+class Axes(ClassNamePrefixFeaturesOutMixin, RowTransformer):
     """`transform` and `inverse_transform` of a model with `components_` (k, d), and with `mean_` (d,) if it centres."""
 
     components_: Array
@@ -80,12 +81,6 @@ class Axes(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
     @property
     def _n_features_out(self) -> int:
         return len(self.components_)
-
-    def __sklearn_tags__(self):
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
-        return tags
 
 
 class GaussianAxes(Axes):

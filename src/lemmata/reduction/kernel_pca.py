@@ -25,7 +25,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 import scipy.linalg
-from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.base import ClassNamePrefixFeaturesOutMixin
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_array, check_is_fitted
 
@@ -34,7 +34,7 @@ from lemmata.core import common
 from lemmata.core.blocks import Blocks
 from lemmata.core.certification.checking import cost_of_kernel_pca
 from lemmata.core.engine import one_blas_thread
-from lemmata.core.estimator import Model
+from lemmata.core.estimator import Model, RowTransformer
 from lemmata.core.loop import MaxSteps, Never, Solution
 from lemmata.core.parameters import COUNT, KW_ONLY, NONNEGATIVE, WHOLE, choice, parameter
 from lemmata.core.validation import Interval
@@ -57,7 +57,7 @@ BLOCK = 8
 ZERO = {np.dtype(np.float64): 1e-12, np.dtype(np.float32): 2e-7}
 
 
-class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Model):
+class KernelPCA(ClassNamePrefixFeaturesOutMixin, RowTransformer, Model):
     """Principal component analysis in the feature space of a kernel.
 
     Finds the k directions that keep most of Σ w‖φ(x) − φ̄‖², φ the feature map of the kernel, from the n × n kernel matrix.
@@ -294,9 +294,7 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Model):
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = self.accepts_sparse
         tags.input_tags.pairwise = self._is_given
-        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
 
 

@@ -23,7 +23,7 @@ from lemmata.audit.reduction.pca import ITERATIVE_CLAIMS, POWER_CLAIMS, SUBSPACE
 from lemmata.core import common
 from lemmata.core.blocks import Blocks
 from lemmata.core.certification import checking
-from lemmata.core.loop import MaxSteps, Never, Settled, warn_user
+from lemmata.core.loop import MaxSteps, Never, Settled
 from lemmata.core.parameters import COUNT, FRACTION, KW_ONLY, WHOLE, choice, parameter
 from lemmata.core.validation import NotFinite
 from lemmata.reduction import covariance
@@ -35,7 +35,6 @@ SOLVERS = ("auto", "eigh", "svd", "power", "lanczos", "randomized", "gradient")
 SAME_SOLVER = {"full": "svd", "covariance_eigh": "eigh", "arpack": "lanczos"}
 STEPS = 16  # products with k + OVERSAMPLING columns that an iterative solver takes, roughly
 QUICK = 7  # products of "randomized" where nothing says when to stop, as in scikit-learn
-AS_BEFORE = "deprecated"  # the default of a parameter that has another name now
 
 
 class PCA(PrincipalAxes):
@@ -86,14 +85,18 @@ class PCA(PrincipalAxes):
     power_iteration_normalizer: str = parameter("auto", choice("auto", "QR", "LU", "none")).doc("""
         Has no effect: every product is orthonormalised, as "QR" does.""")
     random_state: Any = common.random_state().doc("Where the iterative solvers start.")
-    solver: str = parameter(AS_BEFORE, choice(*SOLVERS, AS_BEFORE)).doc("""
-        The name of svd_solver in earlier releases.""")
     max_iter: int = common.max_iter(1000).doc("The iterative solvers stop after this many steps.")
     verbose: int = common.verbose()
     checkpoint: Any = common.checkpoint()
     time_limit: Any = common.time_limit()
 
     work = staticmethod(checking.cost_of_pca)
+
+    @classmethod
+    def restored(cls, parameters, attributes):
+        """A model from a file; files of before the first release name a parameter `solver`."""
+        kept = {name: value for name, value in parameters.items() if name != "solver"}
+        return super().restored(kept, attributes)
 
     # --- fitting ---
 
@@ -102,18 +105,8 @@ class PCA(PrincipalAxes):
         self.solver_ = self._chosen_solver(data)
         return self._algorithm_for(self._resolve_components(*data.shape), data)
 
-    def _asked_solver(self) -> str:
-        """svd_solver in our words, or `solver`, its former name."""
-        if self.solver == AS_BEFORE:
-            return SAME_SOLVER.get(self.svd_solver, self.svd_solver)
-        warn_user(
-            f"PCA(solver={self.solver!r}) is now PCA(svd_solver={self.solver!r}); `solver` will go in the next release.",
-            FutureWarning,
-        )
-        return self.solver
-
     def _chosen_solver(self, data: Blocks) -> str:
-        (n, d), asked = data.shape, self._asked_solver()
+        (n, d), asked = data.shape, SAME_SOLVER.get(self.svd_solver, self.svd_solver)
         if asked == "svd" and (data.sparse or not data.in_memory):
             raise ValueError(
                 f"svd_solver={self.svd_solver!r} needs a dense array in memory; use 'covariance_eigh', 'arpack' or 'auto'."

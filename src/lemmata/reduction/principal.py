@@ -160,7 +160,7 @@ class PrincipalAxes(GaussianAxes, Model):
         if name in type(self).LAZY and self._gathering is not None:
             self._solve_gathered(self._gathering)
             return object.__getattribute__(self, name)
-        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        return super().__getattr__(name)
 
     def _solve_gathered(self, gathering: Gathering) -> None:
         moments, n = gathering.total(), self.n_samples_

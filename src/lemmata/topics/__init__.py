@@ -11,6 +11,7 @@ from lemmata.registry import lazily
 __getattr__, __dir__, __all__ = lazily(
     __name__,
     {
+        "allocation": "LatentDirichletAllocation",
         "lda.estimator": "LDA",
         "nmf.estimator": "NMF",
         "plsa.estimator": "PLSA",

@@ -11,11 +11,11 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.base import ClassNamePrefixFeaturesOutMixin
 from sklearn.utils.validation import check_is_fitted
 
 from lemmata.core.blocks import Blocks
-from lemmata.core.estimator import Model
+from lemmata.core.estimator import Model, RowTransformer
 from lemmata.text.documents import ModelOfCounts
 from lemmata.text.words import Tokenizer
 from lemmata.topics.reading import Readable
@@ -23,7 +23,7 @@ from lemmata.topics.reading import Readable
 Array = np.ndarray
 
 
-class TopicModel(Readable, ClassNamePrefixFeaturesOutMixin, TransformerMixin, ModelOfCounts):
+class TopicModel(Readable, ClassNamePrefixFeaturesOutMixin, RowTransformer, ModelOfCounts):
     """A model of documents as mixtures of topics. A subclass fits `components_` and says what `_mixtures` are."""
 
     COMMON_STORED: ClassVar[Mapping[str, Any]] = {**Model.COMMON_STORED, "tokenizer_?": Tokenizer}
@@ -31,8 +31,6 @@ class TopicModel(Readable, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Mo
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         tags.input_tags.positive_only = True
-        tags.input_tags.sparse = True
-        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
 
     @property

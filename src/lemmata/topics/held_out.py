@@ -65,6 +65,8 @@ class Perplexity:
     @property
     def standard_error(self) -> float:
         """Standard error of the perplexity, by chance of the estimate alone: the documents are fixed."""
+        if not np.isfinite(self.perplexity):
+            return float("inf")
         return self.perplexity * float(np.sqrt(self.variances.sum())) / max(self.n_tokens, 1)
 
     @property
@@ -80,7 +82,16 @@ class Perplexity:
         unsure = f" ± {self.standard_error:.2g}" if self.variances.any() else ""
         return (
             f"perplexity {self.perplexity:.5g}{unsure} of {self.quantity} ({self.method}; {len(self.tokens):,} documents, "
-            f"{self.n_tokens:,} words)"
+            f"{self.n_tokens:,} words){self._why_infinite()}"
+        )
+
+    def _why_infinite(self) -> str:
+        """Say how many documents are impossible under the model, and what to do; nothing where none is."""
+        if not (impossible := int((~np.isfinite(self.log_likelihoods)).sum())):
+            return ""
+        return (
+            f"; {impossible:,} of the documents have words of probability 0 under their topics: pass smoothing=0.01, which "
+            "spreads a hundredth of every topic over all words"
         )
 
 

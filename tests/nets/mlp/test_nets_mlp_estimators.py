@@ -1,6 +1,7 @@
 """MLPClassifier and MLPRegressor: agreement with scikit-learn's, resuming, early stopping, weights, files, bad input."""
 
 import warnings
+from functools import partial
 
 import numpy as np
 import pytest
@@ -14,7 +15,7 @@ from sklearn.preprocessing import StandardScaler
 import lemmata
 from lemmata import MLPClassifier, MLPRegressor
 from lemmata.core import Diverged, MaxSteps, run
-from lemmata.nets.mlp import MLPQuasiNewton
+from lemmata.nets.mlp import MLPQuasiNewton, network
 from lemmata.optim import Adam, Cosine
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -406,3 +407,16 @@ def test_lbfgs_refuses_a_first_step_that_is_too_long(monkeypatch):
     assert max(tried) > steps[0] > steps[-1]
     assert model.trace_.largest_rise == 0
     assert_allclose([model.coefs_[0][0, 0], model.intercepts_[0][0]], [0.01, 1.0], rtol=1e-4)
+
+
+def test_rows_of_a_batch_are_shared_by_threads_without_changing_a_bit(monkeypatch):
+    X, y = load_digits(return_X_y=True)
+    fit = partial(MLPClassifier((20,), max_iter=3, batch_size=100, random_state=0).fit, X / 16, y)
+    whole = fit().loss_
+    monkeypatch.setattr(network, "SIDE_BY_SIDE", 1000)
+    found = []
+    for threads in ("1", "3"):
+        monkeypatch.setenv("LEMMATA_THREADS", threads)
+        found.append(fit().coefs_[0])
+    assert_array_equal(*found)
+    assert_allclose(fit().loss_, whole, rtol=1e-9)

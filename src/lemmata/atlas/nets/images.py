@@ -90,9 +90,8 @@ def learned_filters(seed: int = 0):
         _train(net, train, epochs, seed, weight_decay=3.0, learning_rate=rate)
         for epochs, rate in ((1, 1e-12), (8, 0.02))
     )
-    kernels = [
-        next(module.parameters()).detach().numpy()[:, 0] for module in (before, after)
-    ]  # (16, 5, 5)
+    # (16, 5, 5) each
+    kernels = [next(module.parameters()).detach().numpy()[:, 0] for module in (before, after)]
     smooth = [_smoothness(filters) for filters in kernels]
     right = _accuracy(after, test)
     drawing, axes = figure(1, 3, size=(3.3, 3.6), width_ratios=(1, 1, 0.9))

@@ -63,9 +63,8 @@ def split_error(seed: int = 0):
 
     def polynomial(degree: int) -> Any:
         powers = PolynomialFeatures(degree, include_bias=False)
-        return (
-            make_pipeline(powers, LinearRegression()) if degree else KNeighborsRegressor(30)
-        )  # the mean
+        # of degree 0 the mean
+        return make_pipeline(powers, LinearRegression()) if degree else KNeighborsRegressor(30)
 
     polynomials = [split(polynomial(degree)) for degree in degrees]
     neighbours = [split(KNeighborsRegressor(k)) for k in sizes]

@@ -31,12 +31,8 @@ TINY = float(np.finfo(float).tiny)
 # numbers of rows that are worked on at once: they, and what is made of them, stay in the nearest cache
 NUMBERS_AT_ONCE = 2**15
 FIRST_NUMBERS = 2**18  # numbers of the first rows, by which the size of all is judged
-SHARES = {
-    "steps": 0.25,
-    "refits": 0.25,
-    "restarts": 0.15,
-    "bounds": 0.35,
-}  # of the budget of searches
+# of the budget of searches
+SHARES = {"steps": 0.25, "refits": 0.25, "restarts": 0.15, "bounds": 0.35}
 
 
 @cache

@@ -99,9 +99,8 @@ class Terms(NamedTuple):
     mean: float | None = None  # 0
     row_bias: Any = None  # (n,) 0
     column_bias: Any = None  # (m,) 0
-    biased: bool = (
-        False  # whether biases are penalised parameters (ALS) or fixed offsets (centring)
-    )
+    # whether biases are penalised parameters (ALS) or fixed offsets (centring)
+    biased: bool = False
     row_scale: Any = None  # (n,) 1
     column_scale: Any = None  # (m,) 1
     feedback: str = "explicit"

@@ -212,9 +212,8 @@ OF_THE_RUN = (  # how it went; claims about it read its trace
     "validation_scores_ validation_rows_"
 )
 KEPT = "sums_ moments_ stepwise_ batches_ family_ observed_"  # for a further fit, or to recommend what is new
-UNKNOWABLE = (
-    "mse_path_ random_weights_ random_offset_"  # folds are not known; other draws would do as well
-)
+# folds are not known; other draws would do as well
+UNKNOWABLE = "mse_path_ random_weights_ random_offset_"
 NOT_RECOMPUTED = f"{OF_THE_RUN} {KEPT} {UNKNOWABLE}".split()
 
 

@@ -33,6 +33,9 @@ PER_SECOND = 1e9  # multiplications (and additions) that plain NumPy makes in a 
 LEAST_BUDGET = 0.5 * PER_SECOND  # what all checks may cost, however quick the fit was
 
 
+NO_TRACE = "no trace of the run"  # why a claim about the run can't tell
+
+
 class NoData(LookupError):
     """A check asked for the data, and there is none: the claim has to wait for `certify(X)`."""
 
@@ -255,7 +258,7 @@ class Statement:
 
     def __call__(self, fit: Fit) -> Claim:
         if self.about == "run" and fit.trace is None:
-            return self.claim(unknown("no trace of the run"))
+            return self.claim(unknown(NO_TRACE))
         try:
             return self.claim(self.check(fit))
         except NoData as error:

@@ -161,7 +161,8 @@ def in_double(seed: int) -> Iterator[None]:
     usual = torch.get_default_dtype()
     with torch.random.fork_rng(devices=[]):
         torch.set_default_dtype(torch.float64)
-        torch.manual_seed(seed)
+        # of the CPU, where the copy is; torch.manual_seed would print a stack for every other device
+        torch.default_generator.manual_seed(seed)
         try:
             yield
         finally:

@@ -122,12 +122,8 @@ def atoms_repeatable(fit: Fit):
 
 
 _ATOMS = (atoms_normalised, codes.atoms_distinct, beats_pca)
-COUNTED_CLAIMS = (
-    codes.SOUND,
-    codes.TRUE,
-    codes.fitted_on_support,
-    *_ATOMS,
-)  # codes of so many atoms
+# codes of so many atoms
+COUNTED_CLAIMS = (codes.SOUND, codes.TRUE, codes.fitted_on_support, *_ATOMS)
 PENALISED_CLAIMS = (codes.SOUND, codes.TRUE, codes.near_optimum, *_ATOMS)  # ℓ1 codes
 PLAIN_CLAIMS = (codes.SOUND, codes.TRUE, *_ATOMS)
 MORE_CLAIMS = (OBJECTIVE_NEVER_ROSE, atoms_repeatable)  # in `certify` only

@@ -39,9 +39,8 @@ class Pairwise:
     means: Array  # (K,) average losses
     eps: float  # none of the averages is off by more
     regret: float  # the chosen one is within this of the best
-    behind: (
-        Array  # (K,) the least by which each is worse than the chosen one; −inf for the chosen one
-    )
+    # (K,) the least by which each is worse than the chosen one; −inf for the chosen one
+    behind: Array
 
 
 def compare_losses(

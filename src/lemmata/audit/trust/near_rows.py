@@ -27,18 +27,15 @@ Array = np.ndarray
 RISK = 1e-4  # of each comparison: there are up to four, of three shares each
 MARGIN = 2.0  # times as many near rows as training rows have: test rows may come from elsewhere
 SHARES = (0.0, 0.02, 0.1)  # of the training rows, from the nearest on, whose ρ are compared with
-NEARLY, SHARPER = (
-    1e-4,
-    0.1,
-)  # nearly equal: ρ below this, or below this share of the least one above 0 of training rows
+# nearly equal: ρ below this, or below this share of the least one above 0 of training rows
+NEARLY, SHARPER = (1e-4, 0.1)
 LEAST, MOST = 50, 200  # rows that are looked at
 WORK = 5e7  # multiplications, if more than LEAST rows are to be looked at
 AT_ONCE = 2**22  # distances
 THIRD = 3
 FEWEST = 20  # different training rows, from which on they tell what is near
-UNLIKE = (
-    0.05  # difference of two distribution functions from which on a column may have another unit
-)
+# difference of two distribution functions from which on a column may have another unit
+UNLIKE = 0.05
 
 
 class Nearness(NamedTuple):
@@ -56,9 +53,8 @@ def rows_looked_at(n: int, d: int) -> int:
 
 
 def cost_of_nearness(n: int, d: int) -> float:
-    return (
-        1.0 * rows_looked_at(n, d) * n * d
-    )  # four products, each some four times as fast as plain NumPy
+    # four products, each some four times as fast as plain NumPy
+    return 1.0 * rows_looked_at(n, d) * n * d
 
 
 def find_near(train: Any, copies: Array, test: Any) -> Nearness | None:

@@ -149,9 +149,8 @@ class Memory:
     test: Any
     what: str
     all: bool
-    same_form: bool = (
-        True  # columns of both have one order and one unit, since they are parts of one table
-    )
+    # columns of both have one order and one unit, since they are parts of one table
+    same_form: bool = True
 
 
 def memory_of(model: Any, X: Any, train: Any) -> Memory | None:

@@ -252,8 +252,3 @@ class LightweightCoreset(Model):
         if not np.isfinite(centers).all():
             raise ValueError("the centres contain NaN or infinity; pass numbers.")
         return centers
-
-    def __sklearn_tags__(self):
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        return tags

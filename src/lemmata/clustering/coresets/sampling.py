@@ -131,9 +131,8 @@ class Coreset:
     weights: Any = None  # (m,)
     spread: Spread = Spread()  # of the data
     rows: int = 0  # of the data
-    draws: tuple[
-        int, ...
-    ] = ()  # how many rows were drawn, once for each drawing in succession; (): the data itself
+    # how many rows were drawn, once for each drawing in succession; (): the data itself
+    draws: tuple[int, ...] = ()
 
     def __post_init__(self):
         if self.points is not None and self.points.shape[:1] != np.shape(self.weights):

@@ -53,6 +53,7 @@ from lemmata.completion.als.algorithm import (
     in_order,
 )
 from lemmata.completion.als.continuing import join_traces, match_labels, place_factors
+from lemmata.completion.als.implicit import warn_of_heavy_tails
 from lemmata.completion.als.saddles import PRODUCTS, products_within, way_down
 from lemmata.completion.base import CompletionModel, Folded
 from lemmata.completion.centring import BIAS_REG, Offsets
@@ -153,7 +154,8 @@ class ALS(CompletionModel):
         missing ones as weak zeros, and predictions are preferences around 0 to 1. Implicit feedback
         has no biases; `biases` is ignored.""")
     alpha: float = parameter(1.0, POSITIVE).doc("""
-        α of implicit feedback: a count a weighs 1 + αa times a missing entry.""")
+        α of implicit feedback: a count a weighs 1 + αa times a missing entry. Counts with a heavy
+        tail (plays) are better passed as np.log1p(counts); `fit` warns of them.""")
     max_iter: int = common.max_iter(100).doc("The most sweeps over rows and columns.")
     tol: float = common.tol(1e-5).doc("""
         Settled when a sweep over rows and columns lowers the objective by at most this share of it;
@@ -289,6 +291,8 @@ class ALS(CompletionModel):
                 f"implicit feedback counts what happened, and there is an entry {lowest:g}; pass counts >= 0, or "
                 "feedback='explicit' for ratings."
             )
+        if self.feedback == "implicit":
+            warn_of_heavy_tails(data.values)
         if lowest < 0 and self.nonnegative and not self.biases:
             warn_user(
                 f"nonnegative=True predicts no negative entries, and the data has some, such as {lowest:g}; "

@@ -186,25 +186,13 @@ class Hessian:
         s, algorithm = self.state, self.algorithm
         dU, dV, db, dc = self.direction(y)
         alpha = algorithm.alpha if algorithm.implicit else None
-        gU, gb = self.A.over_rows(
-            row_curves,
-            s.V,
-            dV,
-            s.mean + s.c,
-            dc,
-            alpha,
-            algorithm.compiled,
-            aligned=(s.U, dU, s.b, db),
-        )
-        gV, gc = self.A.over_columns(
-            row_curves,
-            s.U,
-            dU,
-            s.mean + s.b,
-            db,
-            alpha,
-            algorithm.compiled,
-            aligned=(s.V, dV, s.c, dc),
+        rows, columns = (s.U, dU, s.b, db), (s.V, dV, s.c, dc)
+        (gU, gb), (gV, gc) = (
+            over(row_curves, F, dF, s.mean + f, df, alpha, algorithm.compiled, aligned=own)
+            for over, (F, dF, f, df), own in (
+                (self.A.over_rows, columns, rows),
+                (self.A.over_columns, rows, columns),
+            )
         )
         if algorithm.implicit:
             gU += dU @ (s.V.T @ s.V) + s.U @ (dV.T @ s.V + s.V.T @ dV)

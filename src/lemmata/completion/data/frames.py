@@ -65,11 +65,6 @@ def frame_columns(X: Any) -> dict[str, Any] | None:
     return {key: X[key] for key in keys}
 
 
-def is_frame(X: Any) -> bool:
-    """Whether X is a frame, long or wide."""
-    return frame_columns(X) is not None
-
-
 def long_frame(X: Any, *, rated: bool = True) -> dict[str, Array] | None:
     """The columns user, item, rating (and time, where there is one) of a long frame; None for anything else.
 

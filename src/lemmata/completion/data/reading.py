@@ -40,9 +40,8 @@ from lemmata.data.tables import UnreadableData
 
 Array = np.ndarray
 
-LONGEST_NAME = (
-    2**14
-)  # bytes of a user or an item: an array of names gives each the length of the longest
+# bytes of a user or an item: an array of names gives each the length of the longest
+LONGEST_NAME = 2**14
 PLAIN_INT = re.compile("-?(0|[1-9][0-9]{0,17})")
 ENTRIES = 2**20  # of a Parquet file read at once
 

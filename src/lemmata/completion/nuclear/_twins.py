@@ -22,9 +22,6 @@ from lemmata.completion.observed import Entries, Observed
 Array = np.ndarray
 
 NUMBERS = 2**21  # in one array: 16 MB
-GATHER = (
-    8  # a factor fetched for one entry costs as much as so many multiplications of a matrix product
-)
 
 
 def products(entries: Entries, B: Array) -> Array:

@@ -143,9 +143,8 @@ class ThresholdingAlgorithm:
         if self.step_size is not None:
             return self._move(state, A, state.gap, self.step_size)
         new = self._search(state, A, ascent(state.gap, state.moves, state.step))
-        if (
-            new is None
-        ):  # a plain step of 1 gains half the slope: what does not show is below rounding
+        # a plain step of 1 gains half the slope: what does not show is below rounding
+        if new is None:
             new = self._move(state, A, state.gap, 1.0)
             return new if new.loss < state.loss else replace(state, stuck=1)
         move = Move(new.Y - state.Y, state.gap - new.gap)

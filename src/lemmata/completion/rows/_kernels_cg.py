@@ -202,31 +202,10 @@ def _invert(d, k, G, bias, implicit, reg, bias_reg, count):
 
 
 @kernel
-def conjugate_gradient_range(
-    indptr,
-    indices,
-    values,
-    roots,
-    masses,
-    V,
-    shift,
-    G,
-    reg,
-    bias_reg,
-    k,
-    bias,
-    implicit,
-    alpha,
-    measure,
-    steps,
-    begin,
-    work,
-    first,
-    last,
-    W,
-    losses,
-):
+def conjugate_gradient_range(problem, steps, begin, work, first, last, W, losses, _):
     """Rows first … last − 1 of W after `steps` steps from the rows of `begin` (at 0 where it has none), and their losses."""
+    indptr, indices, values, roots, masses, V, shift, G, reg, bias_reg = problem[0]
+    k, bias, implicit, alpha, measure = problem[1]
     vectors = work[3]
     w, r, p, q, z, d = vectors[0], vectors[1], vectors[2], vectors[3], vectors[4], vectors[5]
     width, lanes = w.shape

@@ -224,11 +224,10 @@ def _back_substitute_into(w, C, corners, k, bias):
 
 
 @kernel
-def solve_range(
-    indptr, indices, values, roots, masses, V, shift, G, reg, bias_reg, k, bias, implicit, alpha, measure, tolerance,
-    work, first, last, W, losses, sound,
-):  # fmt: skip
+def solve_range(problem, tolerance, work, first, last, W, losses, sound):
     """Rows first … last − 1 of W by Cholesky, their losses, and whether they may be trusted."""
+    indptr, indices, values, roots, masses, V, shift, G, reg, bias_reg = problem[0]
+    k, bias, implicit, alpha, measure = problem[1]
     C, X, B, vectors = work
     panels = -(-k // TILE)
     w, diagonal, corners = (

@@ -132,31 +132,10 @@ def pivot_into(x, M, b, R, positive, k, tolerance, rounds):
 
 
 @kernel
-def nonnegative_range(
-    indptr,
-    indices,
-    values,
-    roots,
-    masses,
-    V,
-    shift,
-    G,
-    reg,
-    bias_reg,
-    k,
-    bias,
-    implicit,
-    alpha,
-    measure,
-    tolerance,
-    begin,
-    work,
-    first,
-    last,
-    W,
-    losses,
-):
+def nonnegative_range(problem, tolerance, begin, work, first, last, W, losses, _):
     """Rows first … last − 1 of W, and their losses; `begin` (rows, or none) says which factors to guess positive."""
+    indptr, indices, values, roots, masses, V, shift, G, reg, bias_reg = problem[0]
+    k, bias, implicit, alpha, measure = problem[1]
     C, X, B, vectors = work
     w, lanes, d = vectors[0], C.shape[2], W.shape[1]
     M, R, b, x = np.empty((d, d)), np.empty((d, d + 1)), np.empty(d), np.empty(d)

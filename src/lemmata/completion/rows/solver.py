@@ -47,8 +47,8 @@ class Method(Protocol):
     def by_twin(self, rows: RowProblems) -> tuple[Array, Array]:
         """W in float64, and which rows may be trusted; the problems are in float64."""
 
-    def by_kernel(self, rows: RowProblems) -> Callable[..., None]:
-        """Return what fills rows first … last − 1 of W, losses and sound: f(problem, space, first, last, W, losses, sound)."""
+    def by_kernel(self, rows: RowProblems) -> tuple[Any, tuple]:
+        """A kernel, f(problem, *own, space, first, last, W, losses, sound), and its own arguments."""
 
 
 class Cholesky:
@@ -57,16 +57,11 @@ class Cholesky:
     def by_twin(self, rows: RowProblems) -> tuple[Array, Array]:
         return _twins.solve(rows, self._least_pivots(rows, np.float64))
 
-    def by_kernel(self, rows: RowProblems) -> Callable[..., None]:
+    def by_kernel(self, rows: RowProblems) -> tuple[Any, tuple]:
         from lemmata.completion.rows._kernels_cholesky import solve_range
-        from lemmata.linalg.simd import frozen
+        from lemmata.linalg.simd import freeze
 
-        least: Any = frozen(self._least_pivots(rows, rows.V.dtype))
-
-        def fill(problem, space, first, last, W, losses, sound):
-            solve_range(*problem, least, space, first, last, W, losses, sound)
-
-        return fill
+        return solve_range, (freeze(self._least_pivots(rows, rows.V.dtype)),)
 
     def _least_pivots(self, rows: RowProblems, dtype: Any) -> Array:
         """Smallest pivot that is trusted, beside its diagonal entry, for every row.
@@ -87,15 +82,10 @@ class ConjugateGradients:
     def by_twin(self, rows: RowProblems) -> tuple[Array, Array]:
         return _twins.conjugate_gradients(rows, self.steps), np.ones(len(rows.reg), bool)
 
-    def by_kernel(self, rows: RowProblems) -> Callable[..., None]:
+    def by_kernel(self, rows: RowProblems) -> tuple[Any, tuple]:
         from lemmata.completion.rows._kernels_cg import conjugate_gradient_range
 
-        begin = _first_guess(rows)
-
-        def fill(problem, space, first, last, W, losses, sound):
-            conjugate_gradient_range(*problem, self.steps, begin, space, first, last, W, losses)
-
-        return fill
+        return conjugate_gradient_range, (self.steps, _first_guess(rows))
 
 
 class Nonnegative:
@@ -104,23 +94,19 @@ class Nonnegative:
     def by_twin(self, rows: RowProblems) -> tuple[Array, Array]:
         return _twins.nonnegative(rows, DEPENDENT * rows.eps), np.ones(len(rows.reg), bool)
 
-    def by_kernel(self, rows: RowProblems) -> Callable[..., None]:
+    def by_kernel(self, rows: RowProblems) -> tuple[Any, tuple]:
         from lemmata.completion.rows._kernels_nonnegative import nonnegative_range
 
-        begin, dependent = _first_guess(rows), DEPENDENT * float(np.finfo(rows.V.dtype).eps)
-
-        def fill(problem, space, first, last, W, losses, sound):
-            nonnegative_range(*problem, dependent, begin, space, first, last, W, losses)
-
-        return fill
+        dependent = DEPENDENT * float(np.finfo(rows.V.dtype).eps)
+        return nonnegative_range, (dependent, _first_guess(rows))
 
 
 def _first_guess(rows: RowProblems) -> Array:
     """`start` as kernels take it: no rows at all where there is none."""
-    from lemmata.linalg.simd import frozen
+    from lemmata.linalg.simd import freeze
 
     begin = np.zeros((0, rows.unknowns)) if rows.start is None else rows.start
-    return frozen(np.asarray(begin, rows.V.dtype))
+    return freeze(np.asarray(begin, rows.V.dtype))
 
 
 # --- all rows ---------------------------------------------------------------------------------------------------------
@@ -157,35 +143,30 @@ def _by_twins(rows: RowProblems, how: Method, measure: bool) -> tuple[Array, Arr
 def _by_kernels(rows: RowProblems, how: Method, measure: bool) -> tuple[Array, Array, Array]:
     """The same in the dtype of V."""
     from lemmata.completion.rows._kernels import workspace
-    from lemmata.linalg.simd import frozen, to_lines
+    from lemmata.linalg.simd import freeze, to_lines
 
     (m, k), n, dtype = rows.V.shape, len(rows.reg), rows.V.dtype
-    indptr, indices, values = plain(rows.entries, dtype)
-    problem = (
-        indptr,
-        indices,
-        values,
-        frozen(_weight_roots(rows.entries, dtype)),
-        frozen(rows.entries.masses.astype(np.float64)),
+    entries = plain(rows.entries, dtype)
+    arrays = (
+        *entries,
+        freeze(_weight_roots(rows.entries, dtype)),
+        freeze(rows.entries.masses.astype(np.float64)),
         to_lines(rows.V),
-        frozen(np.asarray(np.zeros(m) if rows.shift is None else rows.shift, dtype)),
+        freeze(np.asarray(np.zeros(m) if rows.shift is None else rows.shift, dtype)),
         to_lines(np.asarray(np.zeros((0, k)) if rows.gram is None else rows.gram, dtype)),
-        frozen(rows.reg),
-        frozen(rows.bias_reg),
-        k,
-        rows.bias,
-        rows.implicit,
-        1.0 if rows.alpha is None else rows.alpha,
-        measure,
+        freeze(rows.reg),
+        freeze(rows.bias_reg),
     )
+    alpha = 1.0 if rows.alpha is None else rows.alpha
+    problem = arrays, (k, rows.bias, rows.implicit, alpha, measure)
     results = np.zeros((n, rows.unknowns), dtype), np.zeros(n), np.ones(n, bool)
-    fill = how.by_kernel(rows)
+    fill, own = how.by_kernel(rows)
 
     def work(first: int, last: int) -> None:
         space = workspace(k, dtype, buffers=2 if rows.implicit else 1)
-        fill(problem, space, first, last, *results)
+        fill(problem, *own, space, first, last, *results)
 
-    over_ranges(work, indptr, per_row=8 + k // 4)
+    over_ranges(work, entries[0], per_row=8 + k // 4)
     return results
 
 
@@ -314,17 +295,12 @@ def solve_rows(entries: Entries, V: Array, reg: Array | float) -> Array:
     return solve(rows, Cholesky(), measure=False)[0]
 
 
-def predictions(
-    entries: Entries,
-    U: Array,
-    V: Array,
-    row_shift: Array | None = None,
-    shift: Array | None = None,
-    *,
-    compiled: bool | None = None,
-) -> Array:
-    """u_i·v_j + row_shift_i + shift_j at every known entry, in the order of the entries."""
-    return _at_entries(entries, U, V, row_shift, shift, False, compiled)
+def worth_kernels(entries: int, rows: int, unknowns: int, fits: int = 1) -> bool:
+    """Whether solving so many rows is work for kernels: k² per entry, and what LAPACK's caller pays per row; so many fits."""
+    return worth_compiling(fits * (entries * unknowns**2 + rows * PER_ROW), above=TWIN_SWEEP)
+
+
+# --- at the entries ---------------------------------------------------------------------------------------------------
 
 
 def residuals(
@@ -335,33 +311,20 @@ def residuals(
     shift: Array | None = None,
     *,
     compiled: bool | None = None,
+    subtract: bool = True,
 ) -> Array:
-    """a_ij − u_i·v_j − row_shift_i − shift_j at every known entry, in the order of the entries."""
-    return _at_entries(entries, U, V, row_shift, shift, True, compiled)
-
-
-def worth_kernels(entries: int, rows: int, unknowns: int, fits: int = 1) -> bool:
-    """Whether solving so many rows is work for kernels: k² per entry, and what LAPACK's caller pays per row; so many fits."""
-    return worth_compiling(fits * (entries * unknowns**2 + rows * PER_ROW), above=TWIN_SWEEP)
-
-
-# --- at the entries ---------------------------------------------------------------------------------------------------
-
-
-def _at_entries(
-    entries: Entries, U: Array, V: Array, row_shift, shift, subtract: bool, compiled: bool | None
-) -> Array:
+    """a_ij − u_i·v_j − row_shift_i − shift_j at every known entry, in the order of the entries; subtract=False: predictions."""
     dtype = V.dtype
     if compiled is None:
         compiled = worth_compiling(len(entries.indices) * V.shape[1], above=TWIN_PASS)
     if not compiled:
         return _twin_at_entries(entries, np.asarray(U, dtype), V, row_shift, shift, subtract)
     from lemmata.completion.rows._kernels import predict_range
-    from lemmata.linalg.simd import frozen, to_lines
+    from lemmata.linalg.simd import freeze, to_lines
 
     indptr, indices, values = plain(entries, dtype)
     offsets = [
-        frozen(np.zeros(len(F), dtype) if s is None else np.asarray(s, dtype))
+        freeze(np.zeros(len(F), dtype) if s is None else np.asarray(s, dtype))
         for F, s in ((U, row_shift), (V, shift))
     ]
     kernel: Any = predict_range
@@ -373,6 +336,11 @@ def _at_entries(
 
     over_ranges(work, indptr, per_row=1)
     return out
+
+
+def predictions(*factors: Any, compiled: bool | None = None) -> Array:
+    """u_i·v_j + row_shift_i + shift_j at every known entry, from the arguments of `residuals`."""
+    return residuals(*factors, compiled=compiled, subtract=False)
 
 
 def _twin_at_entries(entries: Entries, U: Array, V: Array, row_shift, shift, subtract: bool):
@@ -387,13 +355,13 @@ def _twin_at_entries(entries: Entries, U: Array, V: Array, row_shift, shift, sub
 
 def plain(entries: Entries, dtype) -> tuple[Array, Array, Array]:
     """The arrays of entries as the kernels take them: read-only, contiguous, values of the factors' dtype."""
-    from lemmata.linalg.simd import frozen
+    from lemmata.linalg.simd import freeze
 
     indptr, indices, values = entries
     return (
-        frozen(np.asarray(indptr, np.int64)),
-        frozen(np.asarray(indices, np.int32)),
-        frozen(np.asarray(values, dtype)),
+        freeze(np.asarray(indptr, np.int64)),
+        freeze(np.asarray(indices, np.int32)),
+        freeze(np.asarray(values, dtype)),
     )
 
 

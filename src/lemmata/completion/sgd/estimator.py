@@ -59,9 +59,8 @@ FIRST_RATE = {
 GROWTH, CUT = 1.05, 0.5  # of the bold driver (Gemulla et al. 2011)
 TRIES = 10  # epochs undone in one step before it gives up: γ is then a thousandth, and the loop hears "no change"
 REMEMBERED = 5  # numbers that Adam keeps of a row besides its momentum (_kernels.remember)
-FIRST_FACTORS = (
-    0.1  # standard deviation at the start; larger ones are noise that has to be unlearnt
-)
+# standard deviation at the start; larger ones are noise that has to be unlearnt
+FIRST_FACTORS = 0.1
 
 
 # --- the algorithm ----------------------------------------------------------------------------------------------------

@@ -107,7 +107,7 @@ def check(
         stop = INTERRUPTED
     for one in sorted(waiting, key=lambda one: one.price(fit)):
         spent += one.price(fit)
-        found[one.name] = one.put_off(stop or _call_for(spent, usual, seconds, fit.has_data))
+        found[one.name] = one.put_off(stop or _call_for(spent, usual, seconds, fit))
     claims = tuple(found[statement.name] for statement in statements)
     return Certificate(title, claims, fit.stopped or "", data, describe_versions(), trace=fit.trace)
 
@@ -127,14 +127,17 @@ def warn_interrupted(certificate: Certificate) -> None:
         )
 
 
-def _call_for(work: float, usual: float, seconds: float | None, has_data: bool) -> str:
-    """The call that would do this much work."""
-    if work <= usual or not has_data:
-        return "run certify(X) for it"
+def _call_for(work: float, usual: float, seconds: float | None, fit: Fit) -> str:
+    """The call that would do this much work: of our models a method, of others' fits `lemmata.certify`."""
+    names = ("X" if hasattr(fit.model, "certify") else "model, X") + (
+        ", y" if fit.y is not None else ""
+    )
+    if work <= usual or not fit.has_data:
+        return f"run certify({names}) for it"
     if math.isinf(work):
         return "too expensive on this data"
     more = max(math.ceil(work / PER_SECOND), math.ceil(2 * (seconds or 0)))
-    return f"run certify(X, seconds={more}) for it"
+    return f"run certify({names}, seconds={more}) for it"
 
 
 # --- data and versions ------------------------------------------------------------------------------------------------

@@ -120,6 +120,9 @@ COUNTERPARTS: dict[str, Counterpart] = {
     "RidgeCV": _linear(
         "least_squares:RIDGE_CV_CLAIMS", "ridge_of", "cost_of_ridge_cv", REGRESSOR, OUTPUTS
     ),
+    "RidgeClassifier": _linear(
+        "least_squares:RIDGE_CLAIMS", "ridge_of", "cost_of_least_squares", CLASSIFIER
+    ),
     "RobustRegression": _linear(
         "robust:ROBUST_CLAIMS", "robust_of", "cost_of_robust_regression", REGRESSOR
     ),
@@ -131,6 +134,9 @@ COUNTERPARTS: dict[str, Counterpart] = {
     "ElasticNetCV": _linear("penalised:LASSO_CV_CLAIMS", "lasso_of", "cost_of_lasso_cv", REGRESSOR),
     "LogisticRegression": _linear(
         "penalised:LOGISTIC_CLAIMS", "logistic_of", "cost_of_logistic_regression", CLASSIFIER
+    ),
+    "LogisticRegressionCV": _linear(
+        "penalised:LOGISTIC_CV_CLAIMS", "logistic_of", "cost_of_logistic_regression", CLASSIFIER
     ),
     "LinearSVC": _linear(
         "penalised:LINEAR_SVC_CLAIMS", "linear_svc_of", "cost_of_linear_svc", CLASSIFIER

@@ -23,11 +23,12 @@ from lemmata.core.certificate import (
     BROKEN,
     FAILS,
     HOLDS,
-    MARGIN,
     NOT_CHECKED,
     UNDECIDED,
     Claim,
     as_text,
+    describe_unchecked,
+    readable,
     summary_of,
 )
 from lemmata.core.certification.pictures import BLUE, GREY, RED, figure
@@ -72,8 +73,9 @@ def as_rich(certificate: Any, width: float):
     text = Text(as_text(certificate, width), no_wrap=True, overflow="ignore")
     for verdict, colour in COLOURS.items():
         text.highlight_regex(rf"(?m)^  {re.escape(verdict)}(?=  )", colour)
-    text.highlight_regex(rf"(?m)^ {{{MARGIN}}}→.*$", "red")
-    text.highlight_regex(rf"(?m)^ {{{MARGIN}}}\(.*\)$", "dim")
+    text.highlight_regex(r"(?m)^  not checked: .*$", "dim")
+    text.highlight_regex(r"(?m)^ {9,14}→.*$", "red")
+    text.highlight_regex(r"(?m)^ {9,14}\(.*\)$", "dim")
     return text
 
 
@@ -82,11 +84,18 @@ def as_rich(certificate: Any, width: float):
 ON_ANY_GROUND = {HOLDS: "#008558", FAILS: "#d6472b", BROKEN: "#d6472b"}
 
 
-def as_html(certificate: Any) -> str:
-    """A table for a notebook, dark or light. Everything is escaped: titles and reasons may quote the user's data."""
+def as_html(certificate: Any, whole: bool = False) -> str:
+    """A table for a notebook, dark or light, of what is worth a line, or of every claim.
+
+    Everything is escaped: titles and reasons may quote the user's data.
+    """
     left = 'style="text-align:left"'
-    rows = []
-    for item in certificate:
+    rows, shown = [], readable(certificate)
+    endings = [] if whole else describe_unchecked(certificate)
+    if whole:
+        names = {item.name for item in shown}
+        shown += [item for item in certificate if item.name not in names]
+    for item in shown:
         extra = "".join(f"<br><small>{_html(remark)}</small>" for remark in item.remarks)
         rows.append(
             f'<tr><td style="text-align:left;white-space:nowrap">{_mark(item.verdict)} '
@@ -96,8 +105,8 @@ def as_html(certificate: Any) -> str:
             f"<td {left}>{_html(item.source)}</td></tr>"
         )
     caption = f"<b>{_html(certificate.title)}</b> <small>{_html(summary_of(certificate))}</small>"
-    if certificate.skipped:
-        caption += f"<br><small>skipped: {_html(certificate.skipped)}</small>"
+    endings += [f"skipped: {certificate.skipped}"] if certificate.skipped else []
+    caption += "".join(f"<br><small>{_html(text)}</small>" for text in endings)
     return (
         f'<table><caption style="color:inherit;text-align:left">{caption}</caption>'
         f"<tbody>{''.join(rows)}</tbody></table>"
@@ -151,8 +160,8 @@ def page(certificate: Any) -> str:
         '<meta http-equiv="Content-Security-Policy" '
         "content=\"default-src 'none'; img-src data:; style-src 'unsafe-inline'\">"
         f"<title>{escape(printable(certificate.title))}</title><style>{STYLE}</style></head><body>"
-        f"<h1>Certificate</h1>{as_html(certificate)}<p><small>{KINDS_EXPLAINED}</small></p>"
-        f"{_picture_of_trace(certificate.trace)}{_picture_of_margins(list(certificate))}"
+        f"<h1>Certificate</h1>{as_html(certificate, whole=True)}<p><small>{KINDS_EXPLAINED}</small></p>"
+        f"{_picture_of_trace(certificate.trace)}{_picture_of_margins(readable(certificate))}"
         f"<h2>Where it comes from</h2><dl>{told}</dl></body></html>\n"
     )
 

@@ -14,6 +14,7 @@ UNPRINTABLE = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069\ufff9-\ufffb]"
 )
 LONGEST = 1200  # characters of a message: some 12 lines
+NUMPY_SCALAR = re.compile(r"\bnp\.(?:u?int\d+|float\d+|bool|str)_?\(([^()]*)\)")
 
 
 def printable(text: str) -> str:
@@ -43,3 +44,10 @@ def shorten(text: str, most: int = LONGEST) -> str:
     """
     half = (most - 1) // 2
     return text if len(text) <= most else f"{text[:half]}…{text[-half:]}"
+
+
+def name_plainly(error: BaseException) -> None:
+    """Write NumPy's numbers in the message of an error as numbers: 0, not np.int64(0)."""
+    error.args = tuple(
+        NUMPY_SCALAR.sub(r"\1", part) if isinstance(part, str) else part for part in error.args
+    )

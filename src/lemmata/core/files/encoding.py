@@ -27,9 +27,8 @@ import numpy as np
 
 from lemmata.core.files.layout import check_layout, check_types
 
-PADDING = (
-    2**24
-)  # characters of padding that any array of texts may have; beyond, as many as 16 times its text
+# characters of padding that any array of texts may have; beyond, as many as 16 times its text
+PADDING = 2**24
 _STORABLE: dict[str, type] = {}
 _GENERATORS = {
     name: getattr(np.random, name) for name in ("MT19937", "PCG64", "PCG64DXSM", "Philox", "SFC64")

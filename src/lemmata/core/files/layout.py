@@ -13,6 +13,7 @@ declared with. Data and algorithms say the sizes that only they know in `sizes`,
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Collection, Mapping
 from dataclasses import fields, is_dataclass
 from functools import cache
@@ -36,6 +37,25 @@ KINDS = {
     "labels": ("OUbiuf", "text or numbers"),
     "numbers": ("iuf", "numbers"),
 }
+
+
+def checked_attributes(
+    attributes: dict[str, Any], shapes: Mapping[str, tuple[str | type, bool]]
+) -> dict[str, Any]:
+    """Return the attributes of a model in a file, in the order of their shapes, each checked; True: may be absent."""
+    if stray := set(attributes) - set(shapes):
+        raise ValueError(f"unknown attribute {sorted(map(str, stray))[0]!r}.")
+    letters: dict[str, int] = {}
+    found = {}
+    for name, (spec, optional) in shapes.items():
+        if name in attributes:
+            found[name] = attributes[name]
+            check_stored(name, found[name], spec, letters)
+            if name == "n_features_in_":
+                letters["d"] = operator.index(found[name])
+        elif not optional:
+            raise ValueError(f"the attribute {name} is missing.")
+    return found
 
 
 def check_stored(name: str, value: Any, spec: Spec, letters: dict[str, int]) -> None:

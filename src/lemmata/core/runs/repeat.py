@@ -35,9 +35,8 @@ class ChildrenState:
     results: tuple  # the last state of every child that ended
     traces: tuple[Trace, ...]  # of every child begun
     seeds: tuple[int, ...]  # one per child
-    again: tuple[
-        int, ...
-    ] = ()  # children that ended under a smaller budget and go on once all were there
+    # children that ended under a smaller budget and go on once all were there
+    again: tuple[int, ...] = ()
 
     @classmethod
     def upgrade(cls, fields: dict[str, Any], version: int) -> dict[str, Any]:

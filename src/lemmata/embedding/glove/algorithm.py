@@ -151,9 +151,8 @@ class GloVeAlgorithm:
         parts = [part.copy() for part in state.arrays]
         if epoch:
             rng = np.random.default_rng([state.seed, state.epoch])
-            with np.errstate(
-                over="ignore", invalid="ignore"
-            ):  # the loop stops at what is not finite
+            # the loop stops at what is not finite
+            with np.errstate(over="ignore", invalid="ignore"):
                 twins.descend(
                     *entries, parts, state.mean, self._rate(state.epoch), self.adaptive, rng
                 )

@@ -54,15 +54,23 @@ class SkipGramState:
         "seed": "int >=0",
     }
 
-    vectors: (
-        Array  # ζ (v, k), then vectors of parts of words if there are any; or of documents (n, k)
-    )
+    # ζ (v, k), then vectors of parts of words if there are any; or of documents (n, k)
+    vectors: Array
     outputs: Array  # z (v, k); (0, k) of one embedding
     biases: Array  # b (v,), zeros without
     epoch: int
     seed: int
     loss: float  # at these vectors, per pair
     running_loss: float  # the mean over the epoch's own steps, each before it was made
+
+    def attributes(self, tied: bool) -> dict[str, Any]:
+        """Return inputs and outputs as they are trained; the estimator makes vectors of words of them."""
+        return {
+            "embedding_": self.vectors,
+            "context_embedding_": self.vectors if tied else self.outputs,
+            "biases_": self.biases,
+            "loss_": self.loss,
+        }
 
 
 def check_sizes(state: SkipGramState, data: WindowedText, size: int, tied: bool) -> None:
@@ -167,13 +175,7 @@ class SkipGramAlgorithm:
         }
 
     def attributes(self, state: SkipGramState) -> dict[str, Any]:
-        """Return inputs and outputs as they are trained; the estimator makes vectors of words of them."""
-        return {
-            "embedding_": state.vectors,
-            "context_embedding_": state.vectors if self.tied else state.outputs,
-            "biases_": state.biases,
-            "loss_": state.loss,
-        }
+        return state.attributes(self.tied)
 
     def rate(self, share: float) -> float:
         """γ when this share of all epochs is done."""

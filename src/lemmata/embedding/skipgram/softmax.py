@@ -80,12 +80,7 @@ class SoftmaxAlgorithm:
         return state.loss
 
     def attributes(self, state: SkipGramState) -> dict[str, Any]:
-        return {
-            "embedding_": state.vectors,
-            "context_embedding_": state.vectors if self.tied else state.outputs,
-            "biases_": state.biases,
-            "loss_": state.loss,
-        }
+        return state.attributes(self.tied)
 
     def _flat(self, state: SkipGramState) -> Array:
         parts = (state.vectors, state.outputs, state.biases)

@@ -70,9 +70,8 @@ def _as_text(vectors: WordVectors) -> bytes:
     out = io.StringIO()
     out.write(f"{len(vectors)} {vectors.vector_size}\n")
     for word, row in zip(vectors.words.tolist(), vectors.matrix, strict=True):
-        out.write(
-            f"{word} {' '.join(map(str, row))}\n"
-        )  # the shortest text that reads back as the same number
+        # the shortest text that reads back as the same number
+        out.write(f"{word} {' '.join(map(str, row))}\n")
     return out.getvalue().encode()
 
 
@@ -188,9 +187,8 @@ def _from_binary(file: Any, n: int, k: int) -> WordVectors:
                 raise UnreadableVectors(
                     f"vector {number + 1:,} has a word of {LONGEST_WORD:,} bytes and more."
                 )
-        words.append(
-            _word(buffer[:place].lstrip(b"\n"), number + 1)
-        )  # word2vec.c ends each with a line
+        # word2vec.c ends each with a line
+        words.append(_word(buffer[:place].lstrip(b"\n"), number + 1))
         rows.append(np.frombuffer(buffer, "<f4", k, place + 1).copy())
         buffer = buffer[place + 1 + size :]
     matrix = np.stack(rows) if rows else np.empty((0, k), np.float32)

@@ -26,11 +26,13 @@ from lemmata.linalg.simd import (
     add,
     at,
     axpy,
+    divide,
     empty_lines,
     freeze,
     load,
     madd,
     minus,
+    multiply,
     operation,
     root,
     spread,
@@ -50,26 +52,6 @@ TALL, BROAD = 2, 3  # features × features of S at a time
 
 def _constant(kind, number):
     return ir.Constant(kind, [number] * kind.count)
-
-
-@operation
-def multiply(_, x, y):
-    """x·y for lines, lane by lane."""
-
-    def code(context, builder, signature, args):
-        return builder.fmul(*args)
-
-    return x(x, y), code
-
-
-@operation
-def divide(_, x, y):
-    """x/y for lines, lane by lane."""
-
-    def code(context, builder, signature, args):
-        return builder.fdiv(*args)
-
-    return x(x, y), code
 
 
 @operation

@@ -34,9 +34,8 @@ class GaussianParameters:
     layout: ClassVar[dict[str, str]] = {"means": "k d"}
 
     means: Array  # (k, d)
-    covariances: (
-        Array  # full (k, d, d), tied and fixed (d, d), diag (k, d), spherical and unit (k,)
-    )
+    # full (k, d, d), tied and fixed (d, d), diag (k, d), spherical and unit (k,)
+    covariances: Array
     precisions_cholesky: Array  # of the same shape
 
 

@@ -22,14 +22,14 @@ from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.base import ClassNamePrefixFeaturesOutMixin
 from sklearn.utils.validation import check_is_fitted
 
 from lemmata.audit.nets.autoencoders import AUTOENCODER_CLAIMS
 from lemmata.core import common
 from lemmata.core.blocks import Blocks
 from lemmata.core.certificate import Certificate
-from lemmata.core.estimator import Model
+from lemmata.core.estimator import Model, RowTransformer
 from lemmata.core.parameters import COUNT, KW_ONLY, POSITIVE, choice, parameter
 from lemmata.core.runs.trace import Trace
 from lemmata.nets.estimators.neural import Neural
@@ -40,7 +40,7 @@ Array = np.ndarray
 CHANNELS = (16, 32)  # conv=True
 
 
-class Autoencoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Neural):
+class Autoencoder(ClassNamePrefixFeaturesOutMixin, RowTransformer, Neural):
     """Encoder and decoder networks around a code of m numbers, with the interface of PCA.
 
     Minimises ½ E‖x − G(F(x))‖² over the weights of F and G, by updates on batches of rows.
@@ -122,7 +122,6 @@ class Autoencoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Neural):
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         tags.target_tags.required = False
-        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
 
     def _network(self, data: Blocks | None) -> Any:
@@ -143,12 +142,7 @@ class Autoencoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Neural):
         return Reconstruction()
 
     def _conclude(
-        self,
-        data: Any,
-        attributes: Mapping[str, Any],
-        trace: Trace,
-        stopped: str | None,
-        steps: int,
+        self, data: Any, attributes: dict[str, Any], trace: Trace, stopped: str | None, steps: int
     ) -> None:
         found = {**attributes, "n_components_": int(self.n_components)}
         super()._conclude(data, found, trace, stopped, steps)

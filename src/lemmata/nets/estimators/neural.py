@@ -231,12 +231,7 @@ class Neural(Supervised):
         return {**solution.attributes, "precision_": solution.state.precision}
 
     def _conclude(
-        self,
-        data: Any,
-        attributes: Mapping[str, Any],
-        trace: Trace,
-        stopped: str | None,
-        steps: int,
+        self, data: Any, attributes: dict[str, Any], trace: Trace, stopped: str | None, steps: int
     ) -> None:
         self.module_ = attributes["module_"]
         rest = {name: value for name, value in attributes.items() if name != "module_"}

@@ -162,9 +162,8 @@ def recover_kernel(module: Any, shape: Sequence[int], seed: int = 0) -> Recovere
     impulses = np.zeros((channels, *shape))
     for j in range(channels):
         impulses[(j, j, *centre)] = 1
-    h = np.moveaxis(
-        answer(torch.from_numpy(impulses)) - bias, 0, 1
-    )  # (k, n, …grid′): h_ij[u − centre]
+    # (k, n, …grid′): h_ij[u − centre]
+    h = np.moveaxis(answer(torch.from_numpy(impulses)) - bias, 0, 1)
 
     inside = [_support(h, axis) for axis in range(2, h.ndim)]  # of u
     weight = h[(slice(None), slice(None), *(slice(a, b) for a, b in inside))]

@@ -74,9 +74,8 @@ class BatchNorm(nn.Module):
             self._remember(mean.detach(), variance.detach() * (n / (n - 1)))
         else:
             mean, variance = self.running_mean, self.running_var
-        column = (1, -1) + (1,) * (
-            z.ndim - 2
-        )  # one number a channel, for every example and position
+        # one number a channel, for every example and position
+        column = (1, -1) + (1,) * (z.ndim - 2)
         normed = (z - mean.view(column)) / torch.sqrt(variance.view(column) + self.eps)
         if self.weight is None or self.bias is None:
             return normed

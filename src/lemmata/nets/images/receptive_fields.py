@@ -114,8 +114,7 @@ def measure_receptive_field(
     x = torch.from_numpy(rng.standard_normal((n_inputs, *shape))).requires_grad_()
     z = twin(x)
     u = [n // 2 for n in z.shape[2:]] if at is None else list(at)
-    weights = torch.from_numpy(
-        rng.standard_normal(z.shape[1])
-    )  # no channels that cancel each other
+    # no channels that cancel each other
+    weights = torch.from_numpy(rng.standard_normal(z.shape[1]))
     (slope,) = torch.autograd.grad((z[(slice(None), slice(None), *u)] * weights).sum(), x)
     return (slope.abs() > 0).any(dim=0).any(dim=0).numpy()

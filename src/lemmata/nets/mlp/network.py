@@ -33,10 +33,14 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.special import expit, ndtr, xlogy
 
+from lemmata.core.engine import run_tasks
+
 Array = np.ndarray
 Layers = tuple[list[Array], list[Array]]  # (Θ₁ … Θ_L), (b₁ … b_L)
 DEEP = 5  # hidden layers after which Xavier's variance has made signals 2⁵ times as small
 AT_ONCE = 2**18  # numbers in the widest layer of a block of rows
+# multiplications of forward from which two threads share the rows; below, handing over costs more (measured: digits)
+SIDE_BY_SIDE = 2**22
 
 
 # --- activations ------------------------------------------------------------------------------------------------------
@@ -274,6 +278,10 @@ class MLP:
         each = [n * a * b for a, b in self.shapes]
         return sum(each), sum(each) + sum(each[1:])  # the gradient with respect to x is not needed
 
+    def n_parts(self, n: int) -> int:
+        """Into how many parts n rows are cut that threads work on: by the work alone, so that threads change no bit."""
+        return 2 if self.multiplications(n)[0] >= SIDE_BY_SIDE else 1
+
     # --- forward and backward ---
 
     def forward(
@@ -326,17 +334,23 @@ class MLP:
         among: Array | None = None,
     ) -> float:
         """Σ sᵢℓᵢ of all rows, or of those `among` them, some at a time, added up in double precision."""
-        n, total = X.shape[0] if among is None else len(among), 0.0
-        step = max(1, AT_ONCE // max(self.sizes[1:]))
-        kept = Workspace(self, min(step, n), layers[0][0].dtype)
-        for first in range(0, n, step):
-            some = slice(first, first + step)
+        n = X.shape[0] if among is None else len(among)
+        step = max(1, min(AT_ONCE // max(self.sizes[1:]), -(-n // self.n_parts(n))))
+        sums = np.zeros(-(-n // step))
+
+        def work(block: int) -> None:
+            some = slice(block * step, (block + 1) * step)
             rows = some if among is None else among[some]
-            losses = LOSSES[self.loss].of_rows(self.forward(layers, X[rows], kept), y[rows])
-            total += float(
-                losses.sum(dtype=np.float64) if weights is None else weights[rows] @ losses
-            )
-        return total
+            x = X[rows]
+            kept = Workspace(self, x.shape[0], layers[0][0].dtype)
+            with np.errstate(over="ignore", invalid="ignore"):  # of this thread
+                losses = LOSSES[self.loss].of_rows(self.forward(layers, x, kept), y[rows])
+                sums[block] = (
+                    losses.sum(dtype=np.float64) if weights is None else weights[rows] @ losses
+                )
+
+        run_tasks(work, len(sums))
+        return float(sums.sum())
 
     def value(
         self, theta: Array, X: Any, y: Array, weights: Array | None = None, alpha: float = 0.0

@@ -23,6 +23,7 @@ from sklearn.metrics import accuracy_score, r2_score
 from sklearn.model_selection import train_test_split
 
 from lemmata.core.blocks import Blocks
+from lemmata.core.engine import run_tasks
 from lemmata.core.files.layout import check_alike
 from lemmata.core.loop import Solution, Stop, Stopped
 from lemmata.core.store import storable
@@ -193,14 +194,12 @@ class MLPAlgorithm:
     def _epoch(self, theta, slots, state: MLPState, data: Sample, rows: Array):
         """Steps through the rows, a batch at a time; writes into theta and slots."""
         net, size, count = self.net, self.batch_size, state.updates
-        gradient = np.empty_like(theta)
-        layers, slopes = net.layers(theta), net.layers(gradient)
-        kept = Workspace(net, min(size, len(rows)), theta.dtype, self.dropout)
-        x = (
-            None
-            if data.blocks.sparse
-            else np.empty((min(size, len(rows)), data.shape[1]), data.dtype)
-        )
+        most = min(size, len(rows))
+        step = -(-most // (1 if self.dropout else net.n_parts(most)))
+        gradients = [np.empty_like(theta) for _ in range(0, most, step)]
+        layers, slopes = net.layers(theta), [net.layers(one) for one in gradients]
+        kept = [Workspace(net, step, theta.dtype, self.dropout) for _ in gradients]
+        x = None if data.blocks.sparse else np.empty((most, data.shape[1]), data.dtype)
         total = len(rows) if data.weights is None else float(data.weights[rows].sum())
         for first in range(0, len(rows), size):
             chosen = rows[first : first + size]
@@ -208,9 +207,20 @@ class MLPAlgorithm:
             rng = np.random.default_rng([state.seed, state.epoch, first]) if self.dropout else None
             scale = len(rows) / (len(chosen) * total)
             weights = None if data.weights is None else data.weights[chosen]
-            self._gradient_into(slopes, layers, batch, data.y[chosen], weights, scale, kept, rng)
+            y, parts = data.y[chosen], -(-len(chosen) // step)
+
+            def work(part: int, batch=batch, y=y, weights=weights, scale=scale, rng=rng) -> None:
+                some = slice(part * step, (part + 1) * step)
+                mine = None if weights is None else weights[some]
+                self._gradient_into(
+                    slopes[part], layers, batch[some], y[some], mine, scale, kept[part], rng
+                )
+
+            run_tasks(work, parts)
+            for other in gradients[1:parts]:
+                gradients[0] += other
             slots = self.optimizer.step_into(
-                theta, gradient, slots, count, state.rate, self.alpha * scale, net.n_weights
+                theta, gradients[0], slots, count, state.rate, self.alpha * scale, net.n_weights
             )
             count += 1
         return slots, count
@@ -218,11 +228,12 @@ class MLPAlgorithm:
     def _gradient_into(
         self, slopes: Layers, layers: Layers, x, y, weights, scale, kept, rng
     ) -> None:
-        """scale · Σ sᵢ∇ℓᵢ of a batch."""
-        delta = self.net.forward(layers, x, kept, rng)
-        LOSSES[self.net.loss].error_into(delta, y)
-        delta *= scale if weights is None else (scale * weights).astype(delta.dtype)[:, None]
-        self.net.backward(layers, kept, delta, slopes)
+        """scale · Σ sᵢ∇ℓᵢ of some rows."""
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):  # of this thread
+            delta = self.net.forward(layers, x, kept, rng)
+            LOSSES[self.net.loss].error_into(delta, y)
+            delta *= scale if weights is None else (scale * weights).astype(delta.dtype)[:, None]
+            self.net.backward(layers, kept, delta, slopes)
 
     def _after(self, state, theta, slots, updates, loss, score, n) -> MLPState:
         """The next state: what is best so far, how long ago that was, and the rate of the next epoch."""

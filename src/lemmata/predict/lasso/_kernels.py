@@ -9,10 +9,8 @@ from lemmata.core.engine import kernel
 # Sweeps before the signs found are taken for those of the solution: a few, and more for many signs S. A sweep costs |S|·k
 # multiplications at the speed of memory, |S| equations |S|³/3 at that of BLAS: about |S|/24 sweeps.
 FEW, PER_SIGN = 4, 1 / 24
-SOON, FOLLOWS = (
-    200,
-    False,
-)  # sweeps before the exact path is followed; whether it is tried first, from w = 0
+# sweeps before the exact path is followed; whether it is tried first, from w = 0
+SOON, FOLLOWS = (200, False)
 
 
 @kernel

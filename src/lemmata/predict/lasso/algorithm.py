@@ -35,11 +35,8 @@ PASS = 75.0
 # The share of P that the gap may be, whatever tol says. What is certified is a share of P, and slopes, whose squares are like
 # gaps; on the dense path of bench/lasso.py it costs 128 sweeps more than none, and no pass.
 SHARE = 2.5e-7
-OPEN, SOLVED, EXHAUSTED = (
-    0.0,
-    1.0,
-    2.0,
-)  # a problem: to do, certified (or at its rounding), out of sweeps
+# a problem: to do, certified (or at its rounding), out of sweeps
+OPEN, SOLVED, EXHAUSTED = (0.0, 1.0, 2.0)
 
 
 class Exhausted(Stop):

@@ -25,7 +25,6 @@ TASKS = 8  # parts of a pass over all columns
 SIDE_BY_SIDE = 2**20  # numbers of a pass that is worth a second thread
 # of variance over squared mean: below it products with the raw column lose five digits
 OFF_CENTRE = 1e-10
-MODERATE = (1e-70, 1e70)  # sums of squares of such numbers neither vanish nor overflow
 FLAT = 8 * np.finfo(np.float64).eps  # a standard deviation so small against the mean is rounding
 
 

@@ -12,7 +12,7 @@ from llvmlite import ir
 from numba import types
 
 from lemmata.core.engine import kernel
-from lemmata.linalg.simd import LINE, at, axpy, empty_lines, frozen, load, operation, spread, store
+from lemmata.linalg.simd import LINE, at, axpy, empty_lines, freeze, load, operation, spread, store
 
 Array = np.ndarray
 LANES = LINE // 4
@@ -35,7 +35,7 @@ def pack(rows: Array, starts: Array) -> tuple[Array, Array]:
             rows[whole * LANES :].T,
             starts[whole * LANES :],
         )
-    return frozen(lines.reshape(-1, LANES)), frozen(first)
+    return freeze(lines.reshape(-1, LANES)), freeze(first)
 
 
 def pack_queries(points: Array) -> Array:
@@ -43,7 +43,7 @@ def pack_queries(points: Array) -> Array:
     q, d = points.shape
     sixes = np.zeros((-(-q // SIX) * SIX, d), np.float32)
     sixes[:q] = points
-    return frozen(sixes.reshape(-1, SIX, d).transpose(0, 2, 1))
+    return freeze(sixes.reshape(-1, SIX, d).transpose(0, 2, 1))
 
 
 @operation

@@ -134,8 +134,6 @@ class Neighbours(Model):
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = self.accepts_sparse
-        tags.input_tags.allow_nan = self.accepts_nan
         given = isinstance(self.metric, str) and self.metric == "precomputed"
         tags.input_tags.pairwise = tags.input_tags.positive_only = given
         return tags

@@ -32,9 +32,8 @@ from lemmata.predict.neighbours.selection import in_blocks, squares_between
 Array = np.ndarray
 SAMPLE = 999  # rows whose middle is taken as that of all
 UNDERFLOW = 2.0**-120  # of d < 2²⁰ products, in coordinates where rows are no longer than 1
-FAR = (
-    2.0**40
-)  # length of a query in these coordinates beyond which its products could overflow float32
+# length of a query in these coordinates beyond which its products could overflow float32
+FAR = 2.0**40
 PER_PAIR = 48  # multiplications that choosing costs the twins, besides the d of the product
 WORTH_KERNELS = 2**32  # q·n·(d + PER_PAIR) from which NumPy takes longer than loading kernels does
 QUERIES = 240  # of one task of the kernels: forty times six, for one pass over the rows

@@ -36,10 +36,8 @@ from lemmata.predict.neighbours.selection import in_blocks
 
 Array = np.ndarray
 GRID = 20  # bandwidths that "loo" compares
-SAMPLE, MOST_NUMBERS = (
-    500,
-    2**24,
-)  # rows whose distances bandwidths are chosen from, and the numbers in them
+# rows whose distances bandwidths are chosen from, and the numbers in them
+SAMPLE, MOST_NUMBERS = (500, 2**24)
 
 # K as a function of t² = ‖x − x_n‖²/h²; a Gaussian's is shifted by the nearest row's, so that it never vanishes everywhere
 SHAPES: dict[str, Callable[[Array], Array]] = {

@@ -25,7 +25,10 @@ Array = np.ndarray
 FEW_FEATURES = 5  # up to which a tree is faster, whatever the number of rows
 FEW_ROWS, SOME_FEATURES = 600, 15  # and up to these, where everything takes a millisecond
 MOST_TIES = 64  # times k + 1: neighbours asked for to see the end of a tie
-WORTH_ORDER, BITS = 1000, 6  # queries that are put in order, by so many halvings of each side
+WORTH_ORDER, BITS = (
+    1000,
+    6,
+)  # queries that are put in order, by so many halvings of each side at most
 WORTH_THREADS = 2**14  # distances, below which to start them takes longer
 
 
@@ -35,7 +38,7 @@ class TreeSearch:
     def __init__(self, X: Any, power: float = 2.0, leaf_size: int = 30):
         self.X, self.power = np.ascontiguousarray(X), power
         # powers of numbers beyond 1e±150 leave the floats
-        self.scale = 2.0 ** -exponent_of(float(np.abs(self.X).max()))
+        self.scale = 2.0 ** -exponent_of(float(max(self.X.max(), -self.X.min())))
         points = np.multiply(self.X, self.scale, dtype=np.float64)
         self.tree = cKDTree(
             points, leafsize=max(leaf_size, 1), compact_nodes=False, balanced_tree=len(X) < 10_000
@@ -63,10 +66,9 @@ class TreeSearch:
         workers = cores() if q * asked > WORTH_THREADS else 1
         far, rows = self.tree.query(points, asked, p=self.power, workers=workers)
         far, rows = far.reshape(q, asked), rows.reshape(q, asked).astype(np.int64)
-        sums = self._sums(Q, np.repeat(np.arange(q), asked), rows.ravel()).reshape(q, asked)
-        equal = np.flatnonzero(
-            (np.diff(sums, axis=1) <= 0).any(axis=1)
-        )  # the tree has ordered the rest
+        sums = self._sums(Q[:, None], rows)
+        # the tree has ordered the rest
+        equal = np.flatnonzero((np.diff(sums, axis=1) <= 0).any(axis=1))
         order = np.lexsort((rows[equal], sums[equal]), axis=1)
         for part in (sums, rows):
             part[equal] = np.take_along_axis(part[equal], order, axis=1)
@@ -80,14 +82,13 @@ class TreeSearch:
         found: Any = np.empty((len(Q), k)), np.empty((len(Q), k), np.int64)
         if self.power == 2:
             rows = self._exact.nearest(Q, k)[1]
-            pairs = np.repeat(np.arange(len(Q)), k), rows.ravel()
-            return self._sums(Q, *pairs).reshape(-1, k), rows
+            return self._sums(Q[:, None], rows), rows
         far = np.reshape(self.tree.query(points, [k], p=self.power)[0], -1)
         for i in range(len(Q)):
             reach = far[i] * (1 + 2 * self._rounding) + 1e-300
             near = self.tree.query_ball_point(points[i], reach, p=self.power)
             rows = np.asarray(near, dtype=np.int64)
-            sums = self._sums(Q, np.full(len(rows), i), rows)
+            sums = self._sums(Q[i], rows)
             one = np.zeros(len(rows), np.int64)
             (found[0][i],), (found[1][i],) = first_k(one, rows, sums, 1, k)
         return found
@@ -105,7 +106,7 @@ class TreeSearch:
         )
         queries = np.repeat(np.arange(len(Q)), [len(one) for one in lists])
         rows = np.concatenate([np.asarray(one, dtype=np.int64) for one in lists])
-        distances = self._lengths(self._sums(Q, queries, rows))
+        distances = self._lengths(self._sums(Q[queries], rows))
         kept = distances <= radius
         return queries[kept], rows[kept], distances[kept]
 
@@ -114,14 +115,19 @@ class TreeSearch:
         """Relative error of a distance."""
         return 4 * (self.X.shape[1] + 4) * float(np.finfo(np.float64).eps)
 
-    def _sums(self, Q: Any, queries: Array, rows: Array) -> Array:
-        """Σ|q − x|^p of pairs in float64, in scaled units: what rows are ordered by, since its root rounds once more."""
-        parts = np.abs(np.subtract(Q[queries], self.X[rows], dtype=np.float64)) * self.scale
+    def _sums(self, Q: Array, rows: Array) -> Array:
+        """Σ|q − x|^p in float64, in scaled units, of queries (…, d) and the rows (…) with these numbers.
+
+        Rows are ordered by it, since its root rounds once more.
+        """
+        parts = np.subtract(Q, self.X[rows], dtype=np.float64)
+        parts *= self.scale
         if self.power == 2:
-            return np.einsum("ij,ij->i", parts, parts)
+            return np.einsum("...j,...j->...", parts, parts)
+        np.abs(parts, out=parts)
         if np.isinf(self.power):
-            return parts.max(axis=1)
-        return (parts if self.power == 1 else parts**self.power).sum(axis=1)
+            return parts.max(axis=-1)
+        return (parts if self.power == 1 else parts**self.power).sum(axis=-1)
 
     def _lengths(self, sums: Array) -> Array:
         """Distances from these sums."""
@@ -142,9 +148,10 @@ def order_of_cells(points: Array) -> Array:
         return np.arange(n)
     low, high = points.min(axis=0), points.max(axis=0)
     width = np.where(high > low, high - low, 1)
-    cells = ((points - low) / width * (2**BITS - 1)).astype(np.int64)
-    codes = np.zeros(n, np.int64)
-    for bit in range(BITS):
+    bits = min(BITS, 16 // d)
+    cells = ((points - low) / width * (2**bits - 1)).astype(np.uint16)
+    codes = np.zeros(n, np.uint16)  # which NumPy sorts by digits
+    for bit in range(bits):
         for j in range(d):
             codes |= ((cells[:, j] >> bit) & 1) << (bit * d + j)
     return np.argsort(codes, kind="stable")

@@ -10,6 +10,8 @@ minimise  Σ s ℓ(y − xᵀw − b)        absolute  |r|            an LP; wil
 >>> model = RobustRegression(loss="tukey", random_state=0).fit(X, y)
 >>> np.round(model.coef_, 1), int(model.outliers_[:20].sum())
 (array([ 1., -2.]), 20)
+>>> np.round(HuberRegressor().fit(X, y).coef_)
+array([ 1., -2.])
 """
 
 from __future__ import annotations
@@ -25,7 +27,17 @@ from lemmata.core import common
 from lemmata.core.blocks import Blocks
 from lemmata.core.certification.checking import cost_of_robust_regression
 from lemmata.core.loop import MaxSteps, Solution, warn_user
-from lemmata.core.parameters import COUNT, KW_ONLY, NONNEGATIVE, POSITIVE, choice, fitted, parameter
+from lemmata.core.parameters import (
+    COUNT,
+    KW_ONLY,
+    NONNEGATIVE,
+    POSITIVE,
+    as_in,
+    choice,
+    fitted,
+    parameter,
+)
+from lemmata.core.runs.delegate import conclude_as, fit_as
 from lemmata.core.supervised import Regressor
 from lemmata.core.validation import Interval
 from lemmata.predict.base import predict_linear
@@ -129,7 +141,7 @@ class RobustRegression(Regressor):
 
     def _warn_unsettled(self, solution: Solution) -> None:
         warn_user(
-            f"RobustRegression reached max_iter={self.max_iter} before it settled to tol={self.tol:.0e}: "
+            f"{type(self).__name__} reached max_iter={self.max_iter} before it settled to tol={self.tol:.0e}: "
             "raise max_iter, scale the columns, or read certificate_.",
             ConvergenceWarning,
         )
@@ -158,3 +170,35 @@ class RobustRegression(Regressor):
             "weights_": weights.astype(dtype),
             "outliers_": size > far,
         }
+
+
+class HuberRegressor(Regressor):
+    """Linear regression with Huber's loss: RobustRegression by the name and the parameters of scikit-learn.
+
+    Minimises Σ s (σ + σ H((y − xᵀw − b)/σ)) + α‖w‖² over w, b and σ, H(z) = z² up to ε and linear beyond.
+
+    Attributes
+    ----------
+    coef_, intercept_, scale_, weights_, outliers_, n_iter_, certificate_, trace_, stopped_ : as of RobustRegression
+    """
+
+    _: KW_ONLY
+    epsilon: float = as_in(RobustRegression, "epsilon")
+    max_iter: int = as_in(RobustRegression, "max_iter")
+    alpha: float = as_in(RobustRegression, "alpha")
+    warm_start: bool = as_in(RobustRegression, "warm_start")
+    fit_intercept: bool = as_in(RobustRegression, "fit_intercept")
+    tol: float = as_in(RobustRegression, "tol")
+
+    claims = ROBUST_CLAIMS
+    work = staticmethod(cost_of_robust_regression)
+    accepts_sparse = True
+    random_state, verbose, checkpoint, time_limit = None, 0, None, None
+    stored: ClassVar[dict[str, str | type]] = RobustRegression.stored
+    coef_: Array = fitted()
+    intercept_: Any = fitted()
+
+    predict = predict_linear
+
+    def _fit_blocks(self, data: Blocks) -> None:
+        conclude_as(self, fit_as(self, RobustRegression(**self.get_params()), data), data)

@@ -192,9 +192,8 @@ class HuberAlgorithm(PlaneAlgorithm):
         if not self.intercept:
             g[-1], H[-1], H[:, -1] = 0.0, 0.0, 0.0
         direction = -eigen_solve(2 * H, g[:, None], 1e-8)[0][:, 0]
-        if not g @ direction < -1e-12 * (
-            np.abs(g) @ np.abs(direction)
-        ):  # whatever the units of columns
+        # whatever the units of columns
+        if not g @ direction < -1e-12 * (np.abs(g) @ np.abs(direction)):
             direction = -g  # no curvature left where the gradient points
         return direction, float(g @ direction)
 

@@ -14,11 +14,11 @@ from lemmata.predict.svm._twins import TAU
 @kernel
 def solve_into(beta, G, K, lo, hi, tol, budget):
     """SMO on one problem of m variables: (steps made, violation left), as `_twins.solve_into` says."""
-    m, step = len(beta), 0
+    m, n, step = len(beta), len(K), 0
     curved = np.empty(m)
     diagonal = np.empty(m)
     for v in range(m):
-        diagonal[v] = K[v, v]
+        diagonal[v] = K[v % n, v % n]
     while True:
         i, least, most = 0, np.inf, -np.inf
         for v in range(m):
@@ -29,9 +29,11 @@ def solve_into(beta, G, K, lo, hi, tol, budget):
         violation = max(most - least, 0.0)
         if not violation > tol or step >= budget:
             return step, violation
-        row = K[i]
-        for v in range(m):
-            curved[v] = max(diagonal[i] + diagonal[v] - 2 * np.float64(row[v]), TAU)
+        row = K[i % n]
+        for start in range(0, m, n):
+            for v in range(n):
+                here = np.float64(row[v]) * -2.0 + diagonal[v] + diagonal[i]
+                curved[start + v] = max(here, TAU)
         j, gain = 0, -np.inf
         for v in range(m):
             slope = G[v] - least
@@ -39,13 +41,14 @@ def solve_into(beta, G, K, lo, hi, tol, budget):
                 here = slope * slope / curved[v]
                 if here > gain:
                     j, gain = v, here
-        other = K[j]
+        other = K[j % n]
         up, down = hi[i] - beta[i], beta[j] - lo[j]
         move = min((G[j] - least) / curved[j], min(up, down))
         beta[i] = hi[i] if move == up else beta[i] + move
         beta[j] = lo[j] if move == down else beta[j] - move
-        for v in range(m):
-            G[v] += move * (np.float64(row[v]) - np.float64(other[v]))
+        for start in range(0, m, n):
+            for v in range(n):
+                G[start + v] += move * (np.float64(row[v]) - np.float64(other[v]))
         step += 1
 
 

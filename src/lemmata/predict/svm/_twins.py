@@ -19,9 +19,10 @@ def solve_into(
     gradient of those that can rise, j the largest gain (G_j − G_i)²/(K_ii + K_jj − 2K_ij) of those that can fall
     (second-order selection). It ends where no G_j that can fall exceeds a G_i that can rise by more than tol.
 
-    beta, G, lo, hi : (m,); K : (m, m). β and its gradient G = Kβ + c are changed in place.
+    beta, G, lo, hi : (m,); K : (n, n), m = n or 2n: variable v is of row v mod n. β and its gradient G = Kβ + c are changed in
+    place, to the same bits by the compiled loop.
     """
-    diagonal = K.diagonal().astype(np.float64)
+    diagonal = _of_variables(K.diagonal().astype(np.float64), len(beta))
     # the gradients of those that can rise and that can fall, and an infinity that leaves no doubt for the others
     rising, falling = np.where(beta < hi, G, np.inf), np.where(beta > lo, G, -np.inf)
     slope, gain = np.empty_like(G), np.empty_like(G)
@@ -62,7 +63,7 @@ def solve_into(
 
 def _remember(known: dict, K: Array, diagonal: Array, i: int) -> tuple[Array, Array]:
     """Row i of K in float64, and K_ii + K_vv − 2K_iv of every v."""
-    row = K[i].astype(np.float64)
+    row = _of_variables(K[i % len(K)].astype(np.float64), len(diagonal))
     curved = row * -2.0
     curved += diagonal
     curved += diagonal[i]
@@ -70,6 +71,11 @@ def _remember(known: dict, K: Array, diagonal: Array, i: int) -> tuple[Array, Ar
         known.clear()
     known[i] = found = row, np.maximum(curved, TAU, out=curved)
     return found
+
+
+def _of_variables(values: Array, m: int) -> Array:
+    """Numbers of n rows as those of m = n or 2n variables."""
+    return values if len(values) == m else np.concatenate([values, values])
 
 
 def add_rows_into(

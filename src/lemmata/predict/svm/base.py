@@ -234,7 +234,6 @@ class SupportVectors(Supervised):
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         tags.input_tags.pairwise = self._is_given
-        tags.input_tags.sparse = self.accepts_sparse
         return tags
 
 

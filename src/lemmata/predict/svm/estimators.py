@@ -23,18 +23,29 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import numpy as np
+from sklearn.model_selection import StratifiedKFold
+from sklearn.utils import check_random_state
+from sklearn.utils.metaestimators import available_if
 
 from lemmata.audit.predict.kernels.svm import SVC_CLAIMS, SVR_CLAIMS
 from lemmata.core import common
 from lemmata.core.blocks import Blocks
+from lemmata.core.engine import config
 from lemmata.core.loop import Solution
 from lemmata.core.parameters import KW_ONLY, NONNEGATIVE, POSITIVE, choice, parameter
 from lemmata.core.supervised import Classifier, Regressor, class_weights, list_classes
+from lemmata.predict.svm import platt
 from lemmata.predict.svm.base import SupportVectors
 from lemmata.predict.svm.one_vs_one import arrange, pair_coefficients, pair_machines, scores, votes
 from lemmata.predict.svm.problem import Duals, MachineDual
 
 Array = np.ndarray
+
+
+def _has_probabilities(model: SVC) -> bool:
+    if model.probability is not True:
+        raise AttributeError("predict_proba is available with SVC(probability=True).")
+    return True
 
 
 class SVC(Classifier, SupportVectors):
@@ -56,6 +67,8 @@ class SVC(Classifier, SupportVectors):
     coef_ : (k(k − 1)/2, d)
         With kernel="linear".
     class_weight_ : (k,)
+    probA_, probB_ : (k(k − 1)/2,)
+        A and B of Platt's sigmoids, with probability=True.
     kernel_, gamma_
         The kernel with numbers for parameters, and its γ (0 where it has none).
     fit_status_ : int
@@ -72,8 +85,9 @@ class SVC(Classifier, SupportVectors):
         What a unit of margin lost costs; C_i = C · class weight · sample weight. Large: few errors
         on the training rows.""")
     probability: Any = parameter(False, "boolean", choice("deprecated"), before="cache_size").doc("""
-        True is refused: scikit-learn gives it up in 1.11. `CalibratedClassifierCV(SVC(),
-        ensemble=False)` has probabilities.""")
+        Fit Platt's sigmoids to decisions of five folds, for `predict_proba`: six fits instead of
+        one. scikit-learn gives this up in 1.11, for `CalibratedClassifierCV(SVC(),
+        ensemble=False)`, which works here too.""")
     tol: float = parameter(1e-3, POSITIVE, before="cache_size").doc("""
         Stop where no gradient of the dual that can fall exceeds one that can rise by more (LIBSVM's
         rule): f(x) of free support vectors is then within tol of the margin.""")
@@ -86,7 +100,7 @@ class SVC(Classifier, SupportVectors):
         Let confidence decide between classes with as many votes; otherwise the first of them wins.
         """)
     random_state: Any = common.random_state(before="checkpoint").doc(
-        "Has no effect: nothing is drawn."
+        "The folds of probability=True; nothing else is drawn."
     )
 
     claims = SVC_CLAIMS
@@ -94,15 +108,8 @@ class SVC(Classifier, SupportVectors):
         **SupportVectors.stored,
         "class_weight_": "c >=0",
         "steps_": "p int >=0",
+        "probA_? probB_?": "p",
     }
-
-    def _validate_params(self) -> None:
-        super()._validate_params()
-        if self.probability is True:
-            raise ValueError(
-                "probability=True is not available (scikit-learn gives it up in 1.11); "
-                "use sklearn.calibration.CalibratedClassifierCV(SVC(), ensemble=False)."
-            )
 
     def _class_factors(self, data: Blocks) -> Array:
         if self.class_weight is None:
@@ -142,7 +149,32 @@ class SVC(Classifier, SupportVectors):
 
     def _attributes(self, solution: Solution, problem: Duals) -> dict[str, Any]:
         weights = self._class_factors(problem.data)
-        return super()._attributes(solution, problem) | {"class_weight_": weights}
+        found = super()._attributes(solution, problem) | {"class_weight_": weights}
+        self._forget("probA_", "probB_")
+        if self.probability is True:
+            found["probA_"], found["probB_"] = self._fit_sigmoids(problem)
+        return found
+
+    def _fit_sigmoids(self, problem: Duals) -> tuple[Array, Array]:
+        """A and B of every pair, from decisions on the rows of each fold by machines fitted to the others."""
+        places, C = self._bounds(problem.data)
+        rows, k = np.flatnonzero(C > 0), len(self.classes_)
+        fewest = int(np.bincount(places[rows], minlength=k).min())
+        if fewest < 2:
+            raise ValueError("probability=True needs two rows of each class, one to leave out.")
+        rng = check_random_state(self.random_state)
+        folds = StratifiedKFold(min(platt.FOLDS, fewest), shuffle=True, random_state=rng)
+        X, values = problem.X[rows], np.zeros((len(rows), k * (k - 1) // 2))
+        kernel = "precomputed" if self._is_given else problem.kernel
+        machine = SVC(
+            kernel=kernel, tol=self.tol, cache_size=self.cache_size, max_iter=self.max_iter
+        )
+        for train, test in folds.split(X, places[rows]):
+            columns = rows[train] if self._is_given else slice(None)
+            with config(certificate=False):
+                machine.fit(X[train][:, columns], places[rows][train], C[rows][train])
+            values[test] = machine._values(X[test][:, columns])
+        return platt.fit_pairs(-values if k == 2 else values, places[rows], k)
 
     def _coefficients(self) -> Array:
         return pair_coefficients(self.dual_coef_, self.n_support_)
@@ -162,6 +194,21 @@ class SVC(Classifier, SupportVectors):
         if self.break_ties and self.decision_function_shape == "ovo":
             raise ValueError("break_ties must be False when decision_function_shape is 'ovo'")
         return self._apply(X, self._labels)
+
+    @available_if(_has_probabilities)
+    def predict_proba(self, X):
+        """The probability of each class, (n, k): with probability=True. The likeliest need not be that of `predict`."""
+
+        def probabilities(rows: Any) -> Array:
+            f, k = self._values(rows), len(self.classes_)
+            return platt.couple(-f if k == 2 else f, self.probA_, self.probB_, k)
+
+        return self._apply(X, probabilities)
+
+    @available_if(_has_probabilities)
+    def predict_log_proba(self, X):
+        """The logarithm of `predict_proba`."""
+        return np.log(self.predict_proba(X))
 
     def _labels(self, rows: Any) -> Array:
         f, k = self._values(rows), len(self.classes_)

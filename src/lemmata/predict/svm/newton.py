@@ -16,14 +16,21 @@ MOST = 1500  # free variables: a Cholesky factor of so many takes a tenth of a s
 RIDGE = {np.dtype(np.float64): 1e-10, np.dtype(np.float32): 1e-5}
 
 
-def free_newton(beta: Array, G: Array, K: Array, lo: Array, hi: Array, most: int = 10**9) -> int:
-    """Solve for the free variables in place; returns how many steps it took (0 where they are too few, many or curved down)."""
+def free_newton(
+    beta: Array, G: Array, K: Array, lo: Array, hi: Array, most: int = 10**9, work: float = np.inf
+) -> int:
+    """Solve for the free variables in place; returns how many steps it took (0 where they are too few, many or curved down).
+
+    K : (n, n), variable v is of row v mod n; work : multiplications that it may take, roughly.
+    """
     most = min(most, len(beta))
     for step in range(most):
         F = np.flatnonzero((beta > lo) & (beta < hi))
-        if not 2 <= len(F) <= MOST:
+        rows = F % len(K)
+        work -= len(F) ** 3 / 3 + len(F) * float(len(K))
+        if work < 0 or not 2 <= len(F) <= MOST:
             return step
-        block = K[np.ix_(F, F)].astype(np.float64)
+        block = K[np.ix_(rows, rows)].astype(np.float64)
         block[np.diag_indices(len(F))] += RIDGE[K.dtype] * max(block.diagonal().max(), 1e-300)
         try:
             factor = scipy.linalg.cho_factor(block, overwrite_a=True, check_finite=False)
@@ -42,7 +49,8 @@ def free_newton(beta: Array, G: Array, K: Array, lo: Array, hi: Array, most: int
         moved = beta[F] + min(far, 1.0) * d
         if far <= 1.0:
             moved = np.where(reach <= far, np.where(d > 0, hi[F], lo[F]), moved)
-        G += K[:, F].astype(np.float64, copy=False) @ (moved - beta[F])
+        change = K[:, rows].astype(np.float64, copy=False) @ (moved - beta[F])
+        G += np.resize(change, len(G))
         beta[F] = moved
         if far > 1.0:
             return step + 1

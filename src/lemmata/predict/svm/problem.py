@@ -135,8 +135,8 @@ class Duals:
         return float(np.abs(self.kernel.diagonal(self.X)).max(initial=0.0))
 
     def block(self, machine: MachineDual) -> Array:
-        """K of the variables of a machine: of classes that stand together in `order`, four slices of the whole."""
-        K, places = self.whole, self.places[machine.members[machine.of]]
+        """K of the rows of a machine: of classes that stand together in `order`, four slices of the whole."""
+        K, places = self.whole, self.places[machine.members]
         breaks = np.flatnonzero(places[1:] - places[:-1] != 1) + 1
         if len(breaks) == 0:
             return K[places[0] : places[-1] + 1, places[0] : places[-1] + 1]

@@ -15,11 +15,12 @@ Newton's method on the free variables (`newton.py`) where a round is not enough.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from time import perf_counter
 from typing import Any, ClassVar
 
 import numpy as np
 
-from lemmata.core.engine import one_blas_thread, pick, run_tasks
+from lemmata.core.engine import one_blas_thread, pick, run_tasks, worth_compiling
 from lemmata.core.loop import Solution, Stop, Stopped
 from lemmata.core.store import storable
 from lemmata.predict.svm.newton import free_newton
@@ -30,13 +31,19 @@ Array = np.ndarray
 WORKING = 512  # variables of a working set
 KEPT = 5 / 8  # of it, at most, that stay from the last one
 SUBTOL = 0.1  # a working set is solved until its violation is this share of the whole one
-ROUND = 200  # steps of SMO between two looks at the free variables, where K is whole
+# where K is whole: steps of SMO before Newton's method has a look at the free variables, then as many as there were before,
+# and multiplications of Newton's method for each variable of such a step: it takes as long
+ROUND, BALANCE = 400, 16
 BLOCK_ROWS = 64  # of K_WW that a task reads
 FIELD_ROWS = 4096  # of Kβ that a task updates
 PATIENCE = 8  # steps of SMO for each variable before Newton's method is asked for help
 NEWTON = 30  # of its steps in a row
 ROUNDS = 10  # of both on one working set
 REFINED = 5  # times at most that Kβ is computed once more in float64
+# of NumPy's loops on whole matrices in this process, after which numba is loaded: it takes about as long. Both loops give the
+# same bits, so that a grid of small fits becomes faster and nothing else.
+SECONDS = 1.0
+_waited = [0.0]
 
 
 @storable
@@ -177,12 +184,16 @@ class SMOAlgorithm:
     def _step_whole(self, one: MachineState, machine: MachineDual, K: Array) -> MachineState:
         """A round of SMO, then, if that was not enough, Newton's method on the free variables."""
         beta, G = one.beta.copy(), machine.gradient(one.field)
-        left = min(ROUND, self.max_steps - one.steps)
-        steps, gap = self._loops.solve_into(beta, G, K, machine.lo, machine.hi, self.tol, left)
+        left = min(max(ROUND, one.steps), self.max_steps - one.steps)
+        compiled = self.compiled or worth_compiling(_waited[0], above=SECONDS)
+        loops, began = pick(compiled, "lemmata.predict.svm"), perf_counter()
+        K = np.ascontiguousarray(K)  # numba would compile once more for another layout
+        steps, gap = loops.solve_into(beta, G, K, machine.lo, machine.hi, self.tol, left)
+        _waited[0] += 0.0 if compiled else perf_counter() - began
         made = one.steps + int(steps)
         if gap > self.tol and made < self.max_steps:
-            some = self.max_steps - made
-            made += free_newton(beta, G, K, machine.lo, machine.hi, most=some)
+            some, work = self.max_steps - made, BALANCE * float(left) * len(beta)
+            made += free_newton(beta, G, K, machine.lo, machine.hi, some, work)
         field = G[: len(one.field)] - machine.c[: len(one.field)]
         return _with_loss(replace(one, beta=beta, field=field, steps=made), machine)
 

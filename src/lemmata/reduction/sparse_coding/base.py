@@ -8,11 +8,11 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.base import ClassNamePrefixFeaturesOutMixin
 from sklearn.utils.validation import check_array, check_is_fitted
 
 from lemmata.core.blocks import Blocks
-from lemmata.core.estimator import Model
+from lemmata.core.estimator import Model, RowTransformer
 from lemmata.core.parameters import fitted
 from lemmata.reduction.sparse_coding.coding import PENALISED, Coder, chunks
 
@@ -70,7 +70,7 @@ def checked_atoms(D: Any, dtype: Any = None) -> Array:
     return D if dtype is None else D.astype(dtype, copy=False)
 
 
-class SparseCodes(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Model):
+class SparseCodes(ClassNamePrefixFeaturesOutMixin, RowTransformer, Model):
     """A model whose `components_` are atoms. A subclass says which coder `transform` uses."""
 
     accepts_nan = True
@@ -132,12 +132,6 @@ class SparseCodes(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Model):
     @property
     def _n_features_out(self) -> int:
         return len(self.components_) * (2 if self.split_sign else 1)
-
-    def __sklearn_tags__(self):
-        tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = True
-        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
-        return tags
 
 
 __all__ = ["PENALISED", "SparseCodes", "asked_coder", "checked_atoms"]

@@ -16,8 +16,8 @@ import math
 import numpy as np
 
 from lemmata.core.engine import kernel, run_tasks
-from lemmata.linalg.simd import LINE, add, at, axpy, empty_lines, fetch, load, store, zero
-from lemmata.topics.lda._lanes import lanes_up_to, running, times
+from lemmata.linalg.simd import LINE, add, at, axpy, empty_lines, fetch, load, multiply, store, zero
+from lemmata.topics.lda._lanes import lanes_up_to, running
 from lemmata.topics.lda.documents import side_by_side
 
 Array = np.ndarray
@@ -45,7 +45,7 @@ def draw(D, d, W, w, I, unit, where, right, sums, edges, chance):
     nb, lanes, one = np.uint64(I.shape[0]), np.uint64(I.shape[1]), np.uint64(1)
     sum = zero(I)
     for b in range(nb):
-        p = times(times(load(D, d + b), load(W, w + b)), load(I, b))
+        p = multiply(multiply(load(D, d + b), load(W, w + b)), load(I, b))
         sum = add(sum, axpy(right if b == where else np.float32(0), unit, p))
         store(sums, b, sum)
     edge = running(sum)
@@ -72,12 +72,14 @@ def sample_block(topics, words, indptr, D, W, I, totals, units, sums, edges, k, 
     """Draw the topic of every token of a block again; topics, D, W, I and totals are changed in place.
 
     topics, words : of each token, document by document (indptr)
-    D, W : n_dj + α_j and n_wj + β_wj as lines;  totals : n_j + Σ_w β_wj, and I = 1/totals as lines
+    D, W : n_dj + α_j and n_wj + β_wj as lines;  totals : n_j + Σ_w β_wj, and I = 1/totals as lines, which are made here
     units : the unit vectors as lines;  sums, edges : buffers of nb lines, and of one
     """
     nb, lanes, one = np.uint64(I.shape[0]), np.uint64(I.shape[1]), np.uint64(1)
     d_flat, w_flat, i_flat = D.reshape(-1), W.reshape(-1), I.reshape(-1)
     last = np.uint64(len(words) - 1)
+    for j in range(k):
+        i_flat[j] = np.float32(1.0 / totals[j])
     for i in range(np.uint64(len(indptr) - 1)):
         d = np.uint64(i) * nb
         for t in range(np.uint64(indptr[i]), np.uint64(indptr[i + one])):
@@ -111,12 +113,12 @@ def sample(tokens, topics, documents, words, alpha, beta, seed: int, average, sh
     D, W = _with_prior(documents, alpha), _with_prior(words, beta)
     nb, parts = D.shape[0] // max(len(documents), 1), tokens.parts
     totals = words.sum(axis=0, dtype=np.float64)
-    totals += np.broadcast_to(np.float64(beta), words.shape).sum(axis=0)
+    totals += np.float64(beta[0]) * len(words) if len(beta) == 1 else beta.sum(axis=0, dtype=float)
+    buffers = [_buffers(nb) for _ in range(parts)]
     streams = np.random.SeedSequence(seed).generate_state(parts * parts, np.uint64)
     for shift in range(parts):
-        mine = [
-            totals.copy() for _ in range(parts)
-        ]  # apart: cores that share a cache line wait for each other
+        # apart: cores that share a cache line wait for each other
+        mine = [totals.copy() for _ in range(parts)]
 
         def task(a: int, shift: int = shift, mine: list[Array] = mine) -> None:
             b = (a + shift) % parts
@@ -125,7 +127,7 @@ def sample(tokens, topics, documents, words, alpha, beta, seed: int, average, sh
             if one.start < one.stop:
                 sample_block(
                     topics[here], tokens.words[here], one.indptr, D[one.first * nb : one.last * nb], W,
-                    *_buffers(mine[a], nb), np.uint64(k), streams[a * parts + b],
+                    buffers[a][0], mine[a], *buffers[a][1:], np.uint64(k), streams[a * parts + b],
                 )  # fmt: skip
 
         run_tasks(task, parts)
@@ -138,21 +140,14 @@ def sample(tokens, topics, documents, words, alpha, beta, seed: int, average, sh
     return topics, documents, words, (moved_documents, moved_words)
 
 
-def _buffers(totals: Array, nb: int) -> tuple[Array, ...]:
-    """Buffers of a block: 1/totals as lines, the totals, unit vectors, and memory for sums and edges."""
-    inverse = empty_lines(1, nb, np.float32)[0]
+def _buffers(nb: int) -> tuple[Array, ...]:
+    """Memory of a task: 1/totals as lines, unit vectors, sums and edges."""
+    inverse, sums = (empty_lines(1, nb, np.float32)[0] for _ in range(2))
     inverse[:] = 0
-    inverse.reshape(-1)[: len(totals)] = 1 / totals
     lanes = inverse.shape[1]
     units = empty_lines(1, lanes, np.float32)[0]
     units[:] = np.eye(lanes)
-    return (
-        inverse,
-        totals,
-        units,
-        empty_lines(1, nb, np.float32)[0],
-        empty_lines(1, 1, np.float32)[0],
-    )
+    return inverse, units, sums, empty_lines(1, 1, np.float32)[0]
 
 
 def _with_prior(counts: Array, prior: Array) -> Array:
@@ -229,10 +224,12 @@ def _looked_up(counts, table, prior):
     total, several = 0.0, table.shape[1] > 1
     for i in range(len(counts)):
         for j in range(counts.shape[1]):
+            if counts[i, j] <= 0:
+                continue
             n = np.int64(counts[i, j])
             if n > TABLE:
                 total += math.lgamma(n + prior[j]) - math.lgamma(prior[j])
-            elif n > 0:
+            else:
                 total += table[n, j if several else 0]
     return total
 

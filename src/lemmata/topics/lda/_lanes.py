@@ -1,4 +1,4 @@
-"""Operations on a cache line for sampling, beside simd.py: products, running sums, and the number of lanes below a number."""
+"""Operations on a cache line for sampling, beside simd.py: running sums, and the number of lanes below a number."""
 
 from __future__ import annotations
 
@@ -6,17 +6,7 @@ from llvmlite import ir
 from numba import types
 from numba.core import cgutils
 
-from lemmata.linalg.simd import operation
-
-
-@operation
-def times(_, x, y):
-    """x·y for lines, lane by lane."""
-
-    def code(context, builder, signature, args):
-        return builder.fmul(*args)
-
-    return x(x, y), code
+from lemmata.linalg.simd import operation, spread_over
 
 
 @operation
@@ -43,12 +33,7 @@ def lanes_up_to(_, x, number):
     """Number of lanes of x that are at most `number`."""
 
     def code(context, builder, signature, args):
-        kind, lanes = args[0].type, x.lanes
-        nothing = ir.Constant(kind, ir.Undefined)
-        bound = context.cast(builder, args[1], number, x.dtype)
-        first = builder.insert_element(nothing, bound, ir.IntType(32)(0))
-        places = ir.Constant(ir.VectorType(ir.IntType(32), lanes), [0] * lanes)
-        bounds = builder.shuffle_vector(first, nothing, places)
+        lanes, bounds = x.lanes, spread_over(context, builder, x, args[1], number)
         marks = builder.bitcast(builder.fcmp_ordered("<=", args[0], bounds), ir.IntType(lanes))
         count = cgutils.get_or_insert_function(
             builder.module,

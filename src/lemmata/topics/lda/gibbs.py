@@ -108,7 +108,8 @@ class GibbsAlgorithm:
     def _loss(self, tokens: Tokens, documents: Array, words: Array, alpha: Array) -> float:
         """−ln p(w, z)."""
         rising = self._kernels(tokens).log_rising
-        A, B = alpha.sum(), np.broadcast_to(self.beta, words.shape).sum(axis=0)
+        A, beta = alpha.sum(), self.beta
+        B = beta[0] * len(words) if len(beta) == 1 else beta.sum(axis=0)
         totals = words.sum(axis=0, dtype=np.float64)
         whole = (gammaln(tokens.lengths + A) - gammaln(A)).sum()
         whole += (gammaln(totals + B) - gammaln(B)).sum()

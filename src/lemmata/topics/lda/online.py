@@ -63,9 +63,8 @@ class OnlineAlgorithm:
         k, alpha = len(self.alpha), np.asarray(self.alpha)
         lam = first_lam(self.beta, data.shape[1], k, data.dtype, rng)
         seed, guess = int(rng.integers(2**63)), data.weighted_tokens * np.log(data.shape[1])
-        return OnlineState(
-            lam, alpha, 0, 0, seed, float(guess)
-        )  # −ln p of topics that know nothing
+        # −ln p of topics that know nothing
+        return OnlineState(lam, alpha, 0, 0, seed, float(guess))
 
     def step(self, state: OnlineState, data: DocumentParts) -> OnlineState:
         after = replace(state, loss=0.0)

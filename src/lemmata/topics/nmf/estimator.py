@@ -26,7 +26,7 @@ from lemmata.completion.data.known_parts import ModelOfParts
 from lemmata.core import common
 from lemmata.core.blocks import Blocks
 from lemmata.core.certification.checking import cost_of_nmf
-from lemmata.core.loop import warn_user
+from lemmata.core.loop import MaxSteps, Settled, Stop, warn_user
 from lemmata.core.parameters import COUNT, KW_ONLY, NONNEGATIVE, SHARE, choice, fitted, parameter
 from lemmata.topics.base import TopicModel
 from lemmata.topics.nmf.batches import BatchSums, PartialFitting
@@ -102,7 +102,9 @@ class NMF(PartialFitting, TopicModel, ModelOfParts):
     beta_loss: str = parameter("frobenius", choice("frobenius", "kullback-leibler")).doc("""
         What is minimised.""")
     tol: float = common.tol(1e-4).doc("""
-        Stop when a step changes the objective by at most this share of it.""")
+        Stop when a step changes the objective by at most this share of it; "hals", whose steps shrink
+        by a constant factor, at a hundredth of that, which is the error where scikit-learn's rule of
+        the same number stops.""")
     max_iter: int = common.max_iter(200).doc("Steps at most; each updates both factors.")
     random_state: Any = common.random_state().doc("Where a random start comes from.")
     alpha_W: float = parameter(0.0, NONNEGATIVE).doc("α_W, the penalty on W.")
@@ -149,11 +151,6 @@ class NMF(PartialFitting, TopicModel, ModelOfParts):
         """Fit, and return W."""
         return self.fit(X, y, sample_weight, W=W, H=H).doc_topic_
 
-    def __sklearn_tags__(self):
-        tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = True
-        return tags
-
     # --- fitting ---
 
     @property
@@ -167,6 +164,15 @@ class NMF(PartialFitting, TopicModel, ModelOfParts):
         return FactorPenalty(
             m * on_W * l, m * on_W * (1 - l), n * on_H * l, n * on_H * (1 - l)
         )  # fmt: skip
+
+    def _stop(self) -> Stop:
+        share = 0.01 if self._solver == "hals" else 1.0
+        return self._within_time(Settled(share * self.tol, self.patience) | MaxSteps(self.max_iter))
+
+    @property
+    def _solver(self) -> str:
+        named = {"auto": "mu" if self._by_divergence else "hals", "cd": "hals"}
+        return named.get(self.solver, self.solver)
 
     def _problem(self, data: Blocks) -> RowTable:
         kind = Counted if self._by_divergence else RowTable
@@ -183,9 +189,7 @@ class NMF(PartialFitting, TopicModel, ModelOfParts):
 
     def _algorithm_for(self, table: RowTable, given: Given) -> Any:
         """The algorithm that the parameters stand for on this table; given : W and H to start from, with init="custom"."""
-        solver = {"auto": "mu" if self._by_divergence else "hals", "cd": "hals"}.get(
-            self.solver, self.solver
-        )
+        solver = self._solver
         if self._by_divergence and solver != "mu":
             raise ValueError(
                 f"solver={self.solver!r} minimises squares; for beta_loss='kullback-leibler' pass solver='mu' or 'auto'."

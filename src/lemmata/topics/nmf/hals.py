@@ -20,7 +20,7 @@ import numpy as np
 from lemmata.core.engine import pick
 
 Array = np.ndarray
-SWEEPS = 8  # for every pass over the data; later ones move little (measured: bench/nmf.py)
+SWEEPS = 6  # for every pass over the data; later ones move little (measured: bench/nmf.py)
 
 
 @dataclass(frozen=True)

@@ -11,14 +11,14 @@ from typing import Any
 
 import numpy as np
 
-from lemmata.topics.nmf.divergence import Counted, positive_root
+from lemmata.topics.nmf.divergence import Counted, go_further, positive_root
 from lemmata.topics.nmf.hals import HALS, best_rows
 from lemmata.topics.nmf.squares import FactorPenalty
 from lemmata.topics.nmf.table import RowPart, RowTable
 
 Array = np.ndarray
 MOST_STEPS = 1000  # of the multiplicative rule and of EM over one row
-FROM_NEAR = 30  # where they start from the W of a fit
+FROM_NEAR = 20  # where they start from the W of a fit
 NATS = 1e-4  # a unit of the row's total that EM may leave
 
 
@@ -48,9 +48,8 @@ def divergence_rows(
     """W (n, k) that minimises Σ D(x ‖ wH) + a₁ Σ w + ½ a₂ ‖w‖²."""
     n, k, steps = table.shape[0], V.shape[1], MOST_STEPS if start is None else FROM_NEAR
     slope = table.row_sums(V) + np.asarray(penalty.l1_W, V.dtype)
-    if (
-        table.data.weights is not None
-    ):  # which concern nobody here, and those of 0 would hide their rows
+    # which concern nobody here, and those of 0 would hide their rows
+    if table.data.weights is not None:
         nothing: Any = None
         table = Counted(table.data.weighted(nothing), table.k, table.passes, table.holes)
     if not table.sparse:
@@ -92,7 +91,7 @@ def _by_ratios(
 def _by_dense_ratios(
     table: Counted, V: Array, slope: Array, l2: float, start: Array | None, steps: int
 ) -> Array:
-    """The same for dense rows; each row stops by itself."""
+    """The same for dense rows, with the longer steps of a fit; each row stops by itself."""
     W, tiny = _first(table, V, start), np.finfo(V.dtype).tiny
     slopes = np.broadcast_to(slope, W.shape)
 
@@ -102,9 +101,11 @@ def _by_dense_ratios(
             if not len(going):
                 break
             here, down = mine[going], slopes[part.place][going]
-            pull = (part.rows[going] / np.maximum(here @ V.T, tiny)) @ V
-            counts = here * pull
-            mine[going] = positive_root(counts, down, l2).astype(mine.dtype)
+            p = here @ V.T
+            np.maximum(p, tiny, out=p)
+            np.divide(part.rows if len(going) == part.size else part.rows[going], p, out=p)
+            counts = here * (p @ V)
+            mine[going] = go_further(positive_root(counts, down, l2).astype(mine.dtype), here)
             going = going[_gains(counts, here, down + np.asarray(l2, mine.dtype) * here)]
         return 0.0
 

@@ -11,22 +11,27 @@ through sums over rows alone, A = Σ s w wᵀ and B = Σ s x wᵀ, which add up 
 
 A step updates W part by part, adds up A and B on the way, then updates H: one pass, and F of the new pair falls out
 of A and B. Where entries are not known, G and A are one matrix for every row and every column. V is Hᵀ throughout.
+
+HALS is pushed (Ang & Gillis 2019): the pass is made at max(0, V + β (V − V before)), with β a little larger after each
+step. A step that would raise F is made again without a push, so F cannot rise; β is then a third smaller. On tf-idf that
+halves the number of passes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
 
 from lemmata.core.engine import one_blas_thread
 from lemmata.core.store import storable
-from lemmata.topics.nmf.hals import SWEEPS
+from lemmata.topics.nmf.hals import HALS, SWEEPS
 from lemmata.topics.nmf.table import RowPart, RowTable
 
 Array = np.ndarray
+PUSH = 0.5  # β of the first push; at most 1
 Update = Callable[[Array, Array, Array, float, float, int], Array]  # W, P, G, l₁, l₂, sweeps
 
 
@@ -75,6 +80,8 @@ class Products:
         return cls(gram, cross, part.square, float(weight), cost)
 
     def __add__(self, other: Products) -> Products:
+        if np.ndim(self.cross) == 0:
+            return other
         return Products(
             self.gram + other.gram, self.cross + other.cross, self.square + other.square,
             self.weight + other.weight, self.penalty + other.penalty,
@@ -82,12 +89,12 @@ class Products:
 
     def loss(self, V: Array, penalty: FactorPenalty) -> float:
         """F of this W and any H."""
-        A, wide = self.gram.astype(np.float64), V.astype(np.float64)
+        A, wide = self.gram.astype(np.float64, copy=False), V.astype(np.float64, copy=False)
         if A.ndim == 2:
             quadratic = np.vdot(A, wide.T @ wide)
         else:
             quadratic = np.einsum("jzr,jz,jr->", A, wide, wide, optimize=True)
-        crossed = float(np.vdot(self.cross.astype(np.float64), wide))
+        crossed = float(np.vdot(self.cross.astype(np.float64, copy=False), wide))
         squares = max(0.5 * self.square - crossed + 0.5 * float(quadratic), 0.0)
         return squares + self.penalty + penalty.on_columns(V)
 
@@ -95,14 +102,20 @@ class Products:
 @storable
 @dataclass(frozen=True)
 class SquaresState:
-    """Both factors, and F of this pair."""
+    """Both factors, F of this pair, and what the next push depends on."""
 
-    version = 1
-    layout: ClassVar[dict[str, str]] = {"W": "n k >=0", "V": "d k >=0"}
+    version = 2  # before, nothing was pushed
+    layout: ClassVar[dict[str, str]] = {"W": "n k >=0", "V before": "d k >=0", "push": ">=0 <=1"}
 
     W: Array  # (n, k)
     V: Array  # (m, k): Hᵀ
     loss: float
+    before: Array  # V of the step before; at the start, of this one
+    push: float  # β
+
+    @classmethod
+    def upgrade(cls, fields: dict[str, Any], version: int) -> dict[str, Any]:
+        return {**fields, "before": fields["V"], "push": PUSH} if version < 2 else fields
 
 
 @dataclass(frozen=True)
@@ -123,13 +136,27 @@ class SquaresAlgorithm:
     def init(self, table: RowTable, rng: np.random.Generator) -> SquaresState:
         W, V = self.start(table, rng)
         found = table.map(lambda part: Products.of(part, W[part.place], self.penalty), Products())
-        return SquaresState(W, V, found.loss(V, self.penalty))
+        return SquaresState(W, V, found.loss(V, self.penalty), V, PUSH)
 
     def step(self, state: SquaresState, table: RowTable) -> SquaresState:
         with one_blas_thread():  # its last bits follow the number of its threads
-            W, found = self.learn(table, state.W, state.V)
-            V = self.columns_after(found, state.V)
-            return SquaresState(W, V, found.loss(V, self.penalty))
+            if isinstance(self.columns, HALS):
+                Y = np.maximum(
+                    state.V + state.V.dtype.type(state.push) * (state.V - state.before), 0
+                )
+                W, V, loss = self._from(table, state.W, Y)
+                # F is a difference of sums of the size of Σ s x², and known to their rounding only
+                if loss <= state.loss + np.finfo(Y.dtype).eps * table.square:
+                    return SquaresState(W, V, loss, state.V, min(1.0, 1.05 * state.push))
+                state = replace(state, push=state.push / 1.5)
+            W, V, loss = self._from(table, state.W, state.V)
+            return SquaresState(W, V, loss, state.V, state.push)
+
+    def _from(self, table: RowTable, W: Array, V: Array) -> tuple[Array, Array, float]:
+        """Better factors, W first and then V, and F of them."""
+        W, found = self.learn(table, W, V)
+        V = self.columns_after(found, V)
+        return W, V, found.loss(V, self.penalty)
 
     def learn(self, table: RowTable, W: Array, V: Array) -> tuple[Array, Products]:
         """A better W for this V, and what it says about the next one: the one pass of a step."""

@@ -58,9 +58,8 @@ class PLSAAlgorithm:
 
     def init(self, corpus: CountedCorpus, rng: np.random.Generator) -> PLSAState:
         (n, m), k = corpus.shape, self.n_components
-        theta = np.full(
-            (n, k), 1 / k, dtype=corpus.dtype
-        )  # nothing is drawn for a document: weight 2 is it twice
+        # nothing is drawn for a document: weight 2 is it twice
+        theta = np.full((n, k), 1 / k, dtype=corpus.dtype)
         # topics near the frequencies of words: a word that does not occur has no probability
         noise = rng.gamma(1.0, size=(m, k)) + 0.1
         phi = normalise((corpus.word_totals[:, None] * noise).astype(corpus.dtype), axis=0)

@@ -61,24 +61,34 @@ def freedom(pattern: sp.csr_array, k: int, budget: float = 1e9, rng: int = 0) ->
     least = loose - k * k + max((rows + columns) * k - rest.nnz, pieces * k * k)
     if least > 0:
         return Freedom(least, 0.0)
-    draw = np.random.default_rng(rng)
-    spent = 0.0
-    for block in _dense_blocks(rest, k):
-        cost = elimination_cost(block.pattern, k)
-        if 2 * cost > budget - spent:  # the whole, if it comes to that, should be affordable too
-            break
-        spent += cost
-        if _kernel(block.pattern, k, draw)[0] == k * k and _grows_to_all(rest, block, k):
-            return Freedom(0, 0.0)
-    if elimination_cost(rest, k) > budget - spent:
+    if all(part.all() for part in determined(rest, k, budget, rng)):
+        return Freedom(0, 0.0)
+    if 2 * elimination_cost(rest, k) > budget:  # as much as was left for growing
         return None
-    doubt = 1.0
+    draw, doubt = np.random.default_rng(rng), 1.0
     while doubt > DOUBT:
         kernel, risk = _kernel(rest, k, draw)
         if kernel == k * k:
             return Freedom(0, 0.0)
         doubt *= risk
     return Freedom(kernel - k * k, doubt)
+
+
+def determined(pattern: sp.csr_array, k: int, budget: float, rng: int = 0) -> list[Array]:
+    """Rows and columns, as masks, of the largest block found to have no freedom: grown from dense ones for half of `budget`."""
+    rest, rows, columns, _ = peel(pattern, k)
+    draw, spent = np.random.default_rng(rng), 0.0
+    largest = [np.zeros(size, bool) for size in pattern.shape]
+    for block in _dense_blocks(rest, k):
+        spent += elimination_cost(block.pattern, k)
+        if spent > budget / 2:
+            break
+        if _kernel(block.pattern, k, draw)[0] == k * k:
+            grown = _grow(pattern, rows[block.rows], columns[block.columns], k)
+            largest = max(largest, grown, key=lambda part: part[0].sum() * part[1].sum())
+            if all(part.all() for part in largest):
+                break
+    return largest
 
 
 def elimination_cost(pattern: sp.csr_array, k: int) -> float:
@@ -131,16 +141,17 @@ def _dense_blocks(P: sp.csr_array, k: int) -> Iterator[Peeled]:
         size *= WIDER
 
 
-def _grows_to_all(P: sp.csr_array, block: Peeled, k: int) -> bool:
-    """Whether everything can be added to the block, each row and column with at least k entries in what is there."""
-    sides = (P, P.T.tocsr())
-    found = [np.zeros(size, bool) for size in P.shape]
-    found[0][block.rows], found[1][block.columns] = True, True
+def _grow(pattern: sp.csr_array, rows: Array, columns: Array, k: int) -> list[Array]:
+    """Masks of a block and all that can be added to it, each row and column with at least k entries in what is there."""
+    ones = np.ones(pattern.nnz, np.int64)
+    P = sp.csr_array((ones, pattern.indices, pattern.indptr), pattern.shape)
+    sides, found = (P, P.T.tocsr()), [np.zeros(size, bool) for size in P.shape]
+    found[0][rows], found[1][columns] = True, True
     before = -1
     while before != (before := int(found[0].sum() + found[1].sum())):
         for side in (0, 1):
             found[side] |= sides[side] @ found[1 - side].astype(np.int64) >= k
-    return bool(found[0].all() and found[1].all())
+    return found
 
 
 # --- exact rank -------------------------------------------------------------------------------------------------------

@@ -20,13 +20,13 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.sparse.csgraph import connected_components
 
-from lemmata.audit.completion.identifiability.generic_rank import DOUBT, freedom
+from lemmata.audit.completion.identifiability.generic_rank import determined, freedom
 from lemmata.audit.kernel import claims
 from lemmata.completion.observed import Observed
 
 Array = np.ndarray
 SEARCH = 2e8  # multiplications that deciding uniqueness takes unless there is more to spend
-SURE = 1 - DOUBT  # of freedom that was found by chance
+MOST = 0.5  # of predictions: then the typical one is determined by entries
 SPARE = 4e9  # and at most where nobody set a limit: some seconds
 
 
@@ -159,20 +159,32 @@ def enough_entries(fit):
     )
 
 
-@claims.proved("every row and column has at least k entries", "CIL 2.6.1, Ex. 2.6")
+@claims.proved(
+    "most predictions are of rows and columns with at least k entries", "CIL 2.6.1, Ex. 2.6"
+)
 def enough_per_row_and_column(fit):
-    """k numbers of a row's factors need k equations."""
+    """k numbers of a row's factors need k equations. Rows and columns are asked for as often as they have entries."""
     k, counts = _rank(fit), (fit.data.row_counts, fit.data.column_counts)
-    few = [int((part < k).sum()) for part in counts]
+    enough = [part >= k for part in counts]
     note = "necessary, not enough"
-    if any(few):
-        empty = sum(int((part == 0).sum()) for part in counts) if k else 0
+    if not all(part.all() for part in enough):
+        few = [int((~part).sum()) for part in enough]
+        empty = sum(int((part == 0).sum()) for part in counts)
         note = f"{few[0]:,} rows and {few[1]:,} columns have fewer, {empty:,} of them none"
     rests = "reg and the offsets" if _reg(fit) > 0 else "the offsets and on where the solver began"
-    advice = f"their predictions rest on {rests}: leave them out, or do not rely on them"
-    return claims.at_least(
-        min(int(part.min()) for part in counts), k, advice, unit="fewest", note=note
-    )
+    advice = f"the others rest on {rests}: lower the rank, or do not rely on them"
+    share = _share(_weigh(fit.data, *enough), _weigh(fit.data))
+    return claims.at_least(share, MOST, advice, unit="share of predictions", note=note)
+
+
+def _weigh(A: Observed, rows: Any = True, columns: Any = True) -> float:
+    """Weigh the unknown cells of a block (masks): n_i m_j each, a row and a column drawn as often as each has entries."""
+    r, c = (A.row_counts * rows).astype(float), (A.column_counts * columns).astype(float)
+    return float(r.sum() * c.sum() - r @ (pattern(A) @ c))
+
+
+def _share(part: float, whole: float) -> float:
+    return part / whole if whole > 0 else 1.0
 
 
 @claims.proved("the known entries connect all rows and columns that have any", "CIL 2.6")
@@ -194,50 +206,53 @@ def _search_cost(fit: claims.Fit) -> float:
 
 
 @claims.proved(
-    "finitely many completions of rank k, in each connected block where rows and columns have k entries",
+    "most predictions within connected components have finitely many values at rank k",
     "CIL 2.6; Király, Theran & Tomioka 2015",
     cost=_search_cost,
 )
 def locally_unique(fit):
-    """The freedom of a generic matrix of rank k inside the k-core: what is left without rows and columns with fewer entries.
+    """At least: blocks that are proved to leave no freedom. At most: the k-core. Rows and columns outside of it can move alone.
 
     Fitted biases count as one factor more: b1ᵀ + 1cᵀ + UVᵀ has the Jacobian of [U 1][V 1]ᵀ, and generic factors of rank k + 1
     get ones in their last columns by scaling rows and columns, which changes no rank.
     """
     A, k = fit.data, _rank(fit)
-    if k == 0:
-        return claims.unknown("there are no factors")
+    if k == 0 or not A.n_observed:
+        return claims.unknown("there are no factors, or no entries")
     biased = bool(fit.get("biases", False))
     k = min(k + biased, *A.shape)
-    of = f"generic matrices of rank {k}" + (", one for the biases" if biased else "")
-    inside = core(A, k)
-    if not inside.entries:
-        note = f"{of}; no block has {k} entries in each of its rows and columns"
-        least = degrees_of_freedom(A.shape[0], A.shape[1], k) - A.n_observed
-        advice = _remedy(fit, core_rank(A) - biased)
-        return claims.at_most(max(least, 1), 0, advice, unit="free directions, at least", note=note)
-    budget = max(_search_cost(fit), 0.5 * fit.work if math.isfinite(fit.work) else SPARE)
-    directions, doubt = 0, 0.0
-    for block in _connected_blocks(A, inside):
-        found = freedom(block, k, budget)
-        if found is None:
-            what = f"the rank of the Jacobian, {of}, is too expensive"
-            return claims.unknown(f"{what} for certify(X): give it seconds")
-        directions, doubt = directions + found.directions, max(doubt, found.doubt)
+    note = f"generic matrices of rank {k}" + (", one for the biases" if biased else "")
+    inside, label = core(A, k), components(A)[1]
+    whole = sum(_weigh(A, *part) for part in _pieces(A, label, label >= 0))
+    blocks = list(_pieces(A, label, np.r_[inside.rows, inside.columns]))
+    most = _share(sum(_weigh(A, *part) for part in blocks), whole)
     left = [size - int(part.sum()) for size, part in zip(A.shape, inside[:2], strict=True)]
-    note = f"{of}; without {left[0]:,} rows and {left[1]:,} columns" if any(left) else of
-    kind, advice = claims.STATISTICAL if doubt else claims.PROVED, _remedy(fit, 0)
-    unit = "free directions"
-    return claims.at_most(directions, 0, advice, unit, note, kind=kind, confidence=SURE)
+    note += f"; without {left[0]:,} rows and {left[1]:,} columns" if any(left) else ""
+    if most < MOST:
+        advice = _remedy(fit, core_rank(A) - biased)
+        return claims.at_least(most, MOST, advice, unit="share of predictions, at most", note=note)
+    budget = max(_search_cost(fit), 0.5 * fit.work if math.isfinite(fit.work) else SPARE)
+    weight, free = 0.0, 0
+    for rows, columns in blocks:
+        block = pattern(A)[rows][:, columns]
+        fixed = [rows.copy(), columns.copy()]
+        fixed[0][rows], fixed[1][columns] = determined(block, k, budget)
+        if _weigh(A, *fixed) < MOST * _weigh(A, rows, columns):
+            found = freedom(block, k, budget)
+            free = -1 if found is None or free < 0 else free + found.directions
+            fixed = [rows, columns] if found is not None and not found.directions else fixed
+        weight += _weigh(A, *fixed)
+    if (least := _share(weight, whole)) >= MOST:
+        return claims.at_least(least, MOST, unit="share of predictions, at least", note=note)
+    how = f"{free:,} free directions" if free > 0 else "the rank is too expensive: give it seconds"
+    return claims.unknown(f"{least:.0%} to {most:.0%} of predictions, {note}; {how}")
 
 
-def _connected_blocks(A: Observed, inside: Core) -> Iterator[sp.csr_array]:
-    """Yield what a core has of each component of all entries. How components relate is another claim."""
-    label, n = components(A)[1], A.shape[0]
-    rows, columns = label[:n][inside.rows], label[n:][inside.columns]
-    block = pattern(A)[inside.rows][:, inside.columns]
-    for piece in np.unique(rows):
-        yield block[rows == piece][:, columns == piece]
+def _pieces(A: Observed, label: Array, kept: Array) -> Iterator[tuple[Array, Array]]:
+    """Yield the kept rows and columns of each component, as masks. How components relate is another claim."""
+    for piece in np.unique(label[kept]):
+        here = kept & (label == piece)
+        yield here[: A.shape[0]], here[A.shape[0] :]
 
 
 def _remedy(fit: claims.Fit, most: int) -> str:

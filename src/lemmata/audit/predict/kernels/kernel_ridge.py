@@ -210,6 +210,12 @@ def well_conditioned(fit):
     counts = s > 0
     ridges = smallest / s[counts]
     advice = "raise alpha, or lower gamma: small changes of y change the coefficients by as much as their size"
+    why = grams.why_no_kernel(fit)
+    # λ_max ≤ tr K, and the least is at least that of the ridge
+    trace = math.inf if why else float(grams.diagonal_of(fit, rows).sum())
+    above = (trace + float(ridges.max())) / max(float(ridges.min()), np.finfo(float).tiny)
+    if above <= bound:
+        return k.at_most(above, bound, unit="condition number ≤")
     if n <= grams.SOLVE:
         K = grams.gram(fit, rows, rows)[np.ix_(counts, counts)]
         values = np.linalg.eigvalsh((K + K.T) / 2 + np.diag(ridges))
@@ -217,13 +223,8 @@ def well_conditioned(fit):
         least = float(np.abs(values).min())
         condition = float(np.abs(values).max()) / max(least, noise / n, np.finfo(float).tiny)
         return k.at_most(condition, bound, advice, unit="condition number")
-    if why := grams.why_no_kernel(fit):
+    if why:
         return k.unknown(why)
-    trace = float(grams.diagonal_of(fit, rows).sum())
-    # λ_max ≤ tr K, and the least is at least that of the ridge
-    above = (trace + float(ridges.max())) / max(float(ridges.min()), np.finfo(float).tiny)
-    if above <= bound:
-        return k.at_most(above, bound, unit="condition number ≤")
     return k.unknown(f"between 1 and {above:.2g}: {n:,} rows are too many for all eigenvalues")
 
 

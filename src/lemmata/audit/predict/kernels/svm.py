@@ -13,6 +13,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 
 from lemmata.audit.kernel import claims
 from lemmata.audit.kernel.attributes import attributes_sound, discrepancy, statements_true
@@ -27,6 +28,8 @@ Array = np.ndarray
 
 GAP = 0.01  # of the least objective
 SLACK = 0.01  # of the margin, or of the spread of y
+SCALES = 10  # between deviations of columns: then the small ones are 1 % of a squared distance
+MANY = 0.5  # of the rows
 FEASIBLE = 1e-6  # of C, by which β may leave its box
 
 
@@ -173,8 +176,25 @@ def _count(fit: claims.Fit, found: list[MachineGap]) -> str:
 def few_support_vectors(fit):
     """Leaving out a row that is no support vector changes nothing, and it is on its side: errors are among the others."""
     n = fit.data.shape[0] if fit.weights is None else int((np.asarray(fit.weights) > 0).sum())
-    advice = "the machine remembers the rows: scale the columns, lower gamma, or change C (regression: raise epsilon)"
-    return claims.at_most(len(np.asarray(fit.support_)) / n, 0.5, advice, unit="share of the rows")
+    share = len(np.asarray(fit.support_)) / n
+    advice = "lower gamma, or choose it with C by cross-validation; classes that overlap need many"
+    if is_regression(fit):
+        advice = "raise epsilon towards the noise of y, or lower gamma"
+    if share > MANY and not is_given(fit) and _differ_in_scale(whole(fit.data)):
+        advice = "scale the columns: the narrowest has less than a tenth of the widest's spread"
+    return claims.at_most(share, MANY, advice, unit="share of the rows")
+
+
+def _differ_in_scale(rows: Any) -> bool:
+    """Whether both deviations and ranges of columns differ more than tenfold; constant and sparse ones are left aside."""
+    if sp.issparse(rows):
+        return False
+    X = np.asarray(rows, np.float64)
+    spread, width = X.std(axis=0), np.ptp(X, axis=0)
+    varies = spread > 1e-12 * np.abs(X).max(axis=0, initial=0.0)
+    return varies.sum() > 1 and all(
+        part[varies].max() > SCALES * part[varies].min() for part in (spread, width)
+    )
 
 
 # --- what the attributes have to be -----------------------------------------------------------------------------------

@@ -47,13 +47,16 @@ def _place(grid: Array, alpha: float) -> int:
 def _problems(fit: k.Fit) -> Iterator[str]:
     """A sentence for everything that cannot be so of weights, a chosen penalty and its path, whatever the data is."""
     yield from shape_problems(fit)
-    positive = "alpha_", "alpha_min_", "alpha_1se_", "l1_ratio_", "alphas_", "mse_path_"
-    for name in (*positive, "best_score_", "scores_"):
+    sizes = ["alpha_", "alpha_min_", "alpha_1se_", "l1_ratio_", "alphas_", "mse_path_", "C_", "Cs_"]
+    for name in (*sizes, "best_score_", "scores_", "l1_ratios_", "coefs_paths_"):
         value = fit.get(name)
-        x = np.asarray(0.0 if value is None else value, dtype=np.float64)
+        value = list(value.values()) if isinstance(value, dict) else value
+        if value is None or np.ravel(np.asarray(value, dtype=object))[0] is None:
+            continue
+        x = np.asarray(value, dtype=np.float64)
         if not np.isfinite(x).all():
             yield f"{name} has numbers that are not finite"
-        elif name in positive and x.min(initial=0.0) < 0:
+        elif name in sizes and x.min(initial=0.0) < 0:
             yield f"{name} should be >= 0"
         elif name == "alphas_" and x.ndim and (np.diff(x) > 0).any():
             yield "alphas_ should be falling"
@@ -94,6 +97,28 @@ def _means(fit: k.Fit) -> tuple[Array, Array, Array]:
     folds = path.shape[-1]
     spread = path.std(axis=-1, ddof=1) / math.sqrt(folds) if folds > 1 else np.zeros(len(path))
     return path.mean(axis=-1), spread, alphas
+
+
+def score_statements(fit: k.Fit) -> dict[str, float | None]:
+    """C_ and l1_ratio_ are those whose stated scores, (folds, ρ, C) or a dict by class of (folds, C, ρ), add up to most."""
+    stated, Cs = fit.get("scores_"), np.ravel(np.asarray(fit.Cs_, dtype=np.float64))
+    found: dict[str, float | None] = {"scores_": None, "coefs_paths_": None}
+    asked = np.asarray(fit.get("Cs", 10), dtype=np.float64)
+    grid = np.logspace(-4, 4, int(asked)) if asked.ndim == 0 else asked
+    found["Cs_"] = discrepancy(Cs, grid, grid, SAME) if len(Cs) == len(grid) else math.inf
+    if isinstance(stated, dict):
+        stated = next(iter(stated.values()))
+        stated = np.moveaxis(np.reshape(stated, (len(stated), len(Cs), -1)), 1, 2)
+    if stated is None or not bool(fit.get("refit", True)):
+        return found
+    total = np.asarray(stated, dtype=np.float64).sum(axis=0).T
+    ratios, ratio = np.ravel(fit.l1_ratios_), np.ravel(fit.l1_ratio_)[0]
+    at = _place(Cs, float(np.ravel(fit.C_)[0]))
+    column = 0 if ratio is None else _place(ratios.astype(np.float64), float(ratio))
+    if at < 0 or column < 0:
+        return {**found, "C_": math.inf}
+    short = float(total.max() - total[at, column])
+    return {**found, "C_": short / (1e-6 * max(float(np.abs(total).max()), 1e-300))}
 
 
 def left_out_statements(fit: k.Fit) -> dict[str, float]:

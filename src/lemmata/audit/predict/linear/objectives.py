@@ -194,7 +194,9 @@ def ridge_objective(fit: Fit) -> LinearObjective:
     """α, or one per output: λ₂ of (columns, outputs)."""
     alpha = np.asarray(fit.get("alpha_", fit.get("alpha")), dtype=np.float64)
     l2 = float(alpha) if alpha.size == 1 else np.tile(alpha, (np.shape(fit.coef_)[-1], 1))
-    return least_squares_objective(fit, l2=l2)
+    # of RidgeClassifier, whose targets are ±1
+    weights = {"class_weight": fit.get("class_weight"), "balanced_by_weight": False}
+    return least_squares_objective(fit, l2=l2, **weights)
 
 
 def _factors(fit: Fit) -> Any:
@@ -221,7 +223,9 @@ def path_objective(fit: Fit) -> LinearObjective:
 
 def logistic_objective(fit: Fit) -> LinearObjective:
     """scikit-learn's `penalty` is going: None means C = ∞, "l1" and "l2" a ratio of 1 and 0."""
-    penalty, C, ratio = fit.get("penalty", "deprecated"), float(fit.C), fit.get("l1_ratio") or 0.0
+    penalty, chosen = fit.get("penalty", "deprecated"), fit.get("C_")  # LogisticRegressionCV
+    C = float(fit.C if chosen is None else np.ravel(chosen)[0])
+    ratio = np.ravel(fit.get("l1_ratio_", fit.get("l1_ratio")))[0] or 0.0
     ratio = {"l1": 1.0, "l2": 0.0}.get(penalty, ratio)
     if penalty is None or penalty == "none" or math.isinf(C):
         l1, l2, C = 0.0, 0.0, 1.0
@@ -229,6 +233,10 @@ def logistic_objective(fit: Fit) -> LinearObjective:
         l1, l2 = ratio, 1.0 - ratio
     loss = "logistic" if outputs(fit) == 1 else "softmax"
     return _of_classes(fit, loss, l1, l2, C, fit.get("solver") == "liblinear")
+
+
+def sgd_objective(fit: Fit) -> LinearObjective:
+    return _from_sgd(fit)["objective"]
 
 
 def linear_svc_objective(fit: Fit) -> LinearObjective:
@@ -252,9 +260,8 @@ def _of_classes(
 
 # --- fits of other libraries ------------------------------------------------------------------------------------------
 
-Found = dict[
-    str, Any
-]  # attributes by name, the `objective`, and the claims that can be checked, as the registry names them
+# attributes by name, the `objective`, and the claims that can be checked, as the registry names them
+Found = dict[str, Any]
 LEAST_SQUARES = "audit.predict.linear.least_squares:LEAST_SQUARES_CLAIMS"
 LOGISTIC = "audit.predict.linear.penalised:LOGISTIC_CLAIMS"
 RISK = "audit.predict.linear.penalised:RISK_CLAIMS"

@@ -130,4 +130,14 @@ LINEAR_SVC_CLAIMS = (
     near.first_order_point(objectives.linear_svc_objective),
     near.representer(objectives.linear_svc_objective),
 )
+LOGISTIC_CV_CLAIMS = (
+    chosen.SOUND,
+    statements_true(chosen.score_statements, cost=k.free),
+    *LOGISTIC_CLAIMS[2:],
+)
+SGD_CLAIMS = (
+    near.SOUND,
+    near.nothing_stated,
+    near.near_optimum(objectives.sgd_objective),
+)
 RISK_CLAIMS = LOGISTIC_CLAIMS[:3]  # of an objective that an adapter names

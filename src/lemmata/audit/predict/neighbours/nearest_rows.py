@@ -19,9 +19,8 @@ from lemmata.audit.predict.rows import dense
 
 Array = np.ndarray
 QUERIES = 300  # rows whose neighbours are looked for
-LEAST = (
-    22  # neighbours that the estimate of a dimension needs, the row itself and a last one included
-)
+# neighbours that the estimate of a dimension needs, the row itself and a last one included
+LEAST = 22
 PIECE = 2**22  # numbers of sparse rows made dense at a time
 
 # scikit-learn's other names of SciPy's metrics
@@ -78,11 +77,8 @@ def cost_of_asking(fit: Fit) -> float:
 @fact(cost=cost_of_asking)
 def ask(fit: Fit) -> Neighbourhoods:
     """Draw a sample of queries and find their true neighbours. Raises CannotTell."""
-    found = metric_of(fit)
-    if found is None:
-        raise CannotTell(
-            "the metric is a function, or has parameters, that these checks do not know"
-        )
+    if (found := metric_of(fit)) is None:
+        raise CannotTell("the metric is a function, or has parameters, unknown to these checks")
     metric, parameters = found
     n = fit.data.shape[0]
     m = min(n, QUERIES)
@@ -102,8 +98,7 @@ def ask(fit: Fit) -> Neighbourhoods:
         largest = max(largest, float(np.einsum("ij,ij->i", block / scale, block / scale).max()))
         distances = np.hstack([distances, D])
         rows = np.hstack([rows, np.broadcast_to(np.arange(start, start + len(block)), D.shape)])
-        # rows come in their order, so a stable sort leaves the lower number first
-        order = np.argsort(distances, axis=1, kind="stable")[:, :count]
+        order = first_in_order(distances, min(count, distances.shape[1]))
         distances, rows = (np.take_along_axis(part, order, axis=1) for part in (distances, rows))
         start += len(block)
     pairs = near[:, numbers] if metric == "precomputed" else cdist(near, near, metric, **parameters)
@@ -111,6 +106,14 @@ def ask(fit: Fit) -> Neighbourhoods:
     sizes = np.einsum("ij,ij->i", near, near) + largest
     angles = metric in ("cosine", "correlation")
     return Neighbourhoods(numbers, queries, distances, rows, scale, sizes, apart, m == n, angles)
+
+
+def first_in_order(numbers: Array, count: int) -> Array:
+    """The places of the least numbers of each row, (m, count), the first of equal ones first."""
+    # not above the last of them, and NaN, which a sort puts at the end
+    rows, places = np.nonzero(~(numbers > np.partition(numbers, count - 1)[:, [count - 1]]))
+    ordered = places[np.lexsort((numbers[rows, places], rows))]
+    return ordered[np.searchsorted(rows, np.arange(len(numbers)))[:, None] + np.arange(count)]
 
 
 def distances_to(fit: Fit, asked: Neighbourhoods, rows: Array) -> Array:

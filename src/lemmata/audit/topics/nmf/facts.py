@@ -284,9 +284,8 @@ def divergence_of(numbers: Numbers) -> Error:
         up, ends, logs = pulls_of(block, w, H)
         slope = known_sums(block, H)
         t = np.asarray(block.X.sum(axis=1)).ravel()
-        d = np.where(
-            s > 0, logs + (w * slope).sum(axis=1), 0.0
-        )  # infinite where a seen value has p = 0
+        # infinite where a seen value has p = 0
+        d = np.where(s > 0, logs + (w * slope).sum(axis=1), 0.0)
         error, sum_total = error + float(s @ d), sum_total + float(s @ t)
         # D is convex in w: its tangent, and the best length of w, bound it from below
         steep = np.where(slope > 0, up / np.where(slope > 0, slope, 1), 0.0).max(
