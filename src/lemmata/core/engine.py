@@ -349,6 +349,7 @@ def _hint() -> str:
 
 CERTIFICATE = "LEMMATA_CERTIFICATE"
 SEARCHES = "LEMMATA_SEARCHES"
+MAIN_SHARE = "LEMMATA_MAIN_SHARE"
 
 
 def checks_in_fit() -> bool:
@@ -361,12 +362,18 @@ def searches_allowed() -> bool:
     return os.environ.get(SEARCHES, "1") != "0"
 
 
+def main_share() -> float:
+    """The share of a fit's time that checking its main claim may take: 0.2, unless LEMMATA_MAIN_SHARE says otherwise."""
+    return float(os.environ.get(MAIN_SHARE, "0.2"))
+
+
 @contextmanager
 def config(
     *,
     certificate: bool | None = None,
     searches: bool | None = None,
     compile: str | None = None,
+    main_share: float | None = None,
 ) -> Iterator[None]:
     """Change settings for a while, in this process and those it starts; what is None stays as it is.
 
@@ -376,6 +383,8 @@ def config(
         False: no claim looks for better weights, centres or dual points with our solvers; some then can't tell.
     compile : {"auto", "always", "never"}, optional
         Which work is done by compiled kernels rather than by NumPy: "auto", what is large enough to be worth a compiler.
+    main_share : float, optional
+        The share of a fit's time that `fit` may spend on the main claim of its certificate, roughly; 0.2 by default.
     """
     switches = {"certificate": (CERTIFICATE, certificate), "searches": (SEARCHES, searches)}
     for name, (_, value) in switches.items():
@@ -385,6 +394,10 @@ def config(
         raise ValueError(f"compile={compile!r} is not accepted; pass one of {', '.join(MODES)}.")
     changes = {where: str(int(value)) for where, value in switches.values() if value is not None}
     changes |= {} if compile is None else {COMPILE: compile}
+    if main_share is not None:
+        if not 0 <= main_share < float("inf"):
+            raise ValueError(f"main_share={main_share!r} is not accepted; pass a number >= 0.")
+        changes[MAIN_SHARE] = repr(float(main_share))
     with _environment(changes):
         yield
 
@@ -411,7 +424,9 @@ def sent_along(received: Mapping[str, str | int] | None = None) -> Mapping[str, 
     if received and received.get("sender") == os.getppid():
         return received
     made = {
-        name: os.environ[name] for name in (CERTIFICATE, SEARCHES, COMPILE) if name in os.environ
+        name: os.environ[name]
+        for name in (CERTIFICATE, SEARCHES, COMPILE, MAIN_SHARE)
+        if name in os.environ
     }
     return {**made, "sender": os.getpid()} if made else {}
 

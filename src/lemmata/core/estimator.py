@@ -49,8 +49,10 @@ from lemmata.core.runs.trace import Trace
 # Inside `fit`, claims may cost so many multiplications (some ten milliseconds) or this share of the fit's own, if that is more.
 # The products of a fit run at some 40 multiplications per nanosecond on this machine's two cores, the plain passes of claims at
 # one: 0.2 % of the work is up to a tenth of the time.
+# The main claim may cost a share of the fit's time, `config(main_share=0.2)`, at the rate of products.
 IN_FIT = 2**24
 SHARE_OF_FIT = 0.002
+RATE_OF_PRODUCTS = 20  # multiplications of a fit in the time of one of a claim
 
 # When the outermost fit of each model under way here began, by the model's id.
 _began: ContextVar[Mapping[int, float]] = ContextVar("began", default=MappingProxyType({}))
@@ -365,19 +367,21 @@ class Model(parameters.FitAttributes, BaseEstimator):
         steps = f"{self.stopped_}, {self.n_iter_} step{'s' if self.n_iter_ != 1 else ''}"
         claims = self._claims() if claims is None else claims
         if in_fit and not checks_in_fit():
-            return Certificate(
-                self._safe_title(data), checking.put_off(claims), steps, trace=self.trace_
-            )
+            main = checking.main_claim(claims)
+            waiting = checking.put_off(claims)
+            return Certificate(self._safe_title(data), waiting, steps, trace=self.trace_, main=main)
         weights = None if data is None else data.weights
         if y is None and isinstance(data, Blocks):
             y = data.targets
         fit = Fit(self, data, y, weights, self.trace_, steps, attributes)
         usual = checking.budget(self.work, fit)
-        work = max(IN_FIT, SHARE_OF_FIT / checking.TIMES_THE_FIT * usual) if in_fit else usual
+        took = usual / checking.TIMES_THE_FIT
+        work = max(IN_FIT, SHARE_OF_FIT * took) if in_fit else usual
+        lead = max(work, engine.main_share() * took / RATE_OF_PRODUCTS)
         showing = Checking(type(self).__name__, len(claims)) if self.verbose else nullcontext()
         with showing as bar:
             found = checking.check(
-                claims, fit, self._safe_title(data), work=work, seconds=seconds, usual=usual, progress=bar
+                claims, fit, self._safe_title(data), work=work, lead=lead, seconds=seconds, usual=usual, progress=bar
             )  # fmt: skip
         checking.warn_interrupted(found)
         return found

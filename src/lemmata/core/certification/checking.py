@@ -33,9 +33,8 @@ from lemmata.audit.kernel.claims import (
 from lemmata.core.certificate import INTERRUPTED, Certificate
 from lemmata.core.loop import Interrupted, warn_user
 
-TIMES_THE_FIT = (
-    5  # what `certify(X)` may cost, as a multiple of the fit, if that is more than LEAST_BUDGET
-)
+# what `certify(X)` may cost, as a multiple of the fit, if that is more than LEAST_BUDGET
+TIMES_THE_FIT = 5
 SOUND = "attributes_sound"  # the first claim of every certificate: where it fails, no other can be checked
 
 
@@ -43,9 +42,7 @@ def budget(work: Callable[[Fit], float], fit: Fit) -> float:
     """Multiplications that `certify(X)` may spend: a multiple of what the fit took, as `work` counts it."""
     try:
         took = float(work(fit))
-    except (
-        Exception
-    ):  # there is no data, or the attributes are not what they should be: a claim says so
+    except Exception:  # there is no data, or the attributes are not sound: a claim says so
         took = 0.0
     return max(LEAST_BUDGET, TIMES_THE_FIT * took)  # in this order, NaN is the least
 
@@ -56,6 +53,7 @@ def check(
     title: str,
     *,
     work: float = math.inf,
+    lead: float = 0.0,
     seconds: float | None = None,
     usual: float = LEAST_BUDGET,
     progress: Callable[[str], Any] | None = None,
@@ -66,6 +64,8 @@ def check(
     ----------
     work : float
         Multiplications that all checks together may take. `attributes_sound` is checked whatever it is.
+    lead : float
+        Multiplications that the main claim alone may take, where that is more: it comes before the cheap ones.
     seconds : float, optional
         A budget in time instead: no check begins that would take longer than what is left of it.
     usual : float
@@ -81,6 +81,7 @@ def check(
     end = math.inf if seconds is None else time.perf_counter() + seconds
     found: dict[str, Claim] = {}
     waiting, spent, stop, data = list(statements), 0.0, "", ""
+    main = main_claim(statements)
     prices: dict[str, float] = {}
     known = -1
     try:
@@ -89,17 +90,26 @@ def check(
             if len(fit.facts) != known:
                 known = len(fit.facts)
                 prices = {one.name: one.price(fit) for one in waiting}
-            one = min(waiting, key=lambda one: (one.name != SOUND, prices[one.name]))
-            price = prices[one.name]
             left = work - spent if seconds is None else (end - time.perf_counter()) * PER_SECOND
-            if one.name != SOUND and price > max(left, 0.0):
+            leads = prices.get(main, math.inf) <= max(left, lead)
+            one = min(
+                waiting,
+                key=lambda one: (
+                    one.name != SOUND,
+                    one.name != main or not leads,
+                    prices[one.name],
+                ),
+            )
+            price, first = prices[one.name], leads and one.name == main
+            if one.name != SOUND and price > max(left, 0.0) and not first:
                 break  # the others cost no less
-            fit.work = left
+            fit.work = max(left, lead) if first else left
             if progress is not None:
                 progress(one.name)
             found[one.name] = one(fit)
             waiting.remove(one)
-            spent += price
+            prices.pop(one.name)
+            spent += 0.0 if first and price > left else price
             if one.name == SOUND and found[SOUND].verdict in (FAILS, BROKEN):
                 stop = f"{SOUND} {found[SOUND].verdict}"
         data = describe_data(fit.data) if fit.has_data else ""
@@ -109,7 +119,15 @@ def check(
         spent += one.price(fit)
         found[one.name] = one.put_off(stop or _call_for(spent, usual, seconds, fit))
     claims = tuple(found[statement.name] for statement in statements)
-    return Certificate(title, claims, fit.stopped or "", data, describe_versions(), trace=fit.trace)
+    return Certificate(
+        title, claims, fit.stopped or "", data, describe_versions(), trace=fit.trace, main=main
+    )
+
+
+def main_claim(statements: tuple[Statement, ...]) -> str:
+    """Return the name of the main claim: by convention the third, after the two that begin every certificate."""
+    begins = len(statements) > 2 and statements[0].name == SOUND
+    return statements[2].name if begins else ""
 
 
 @lru_cache(maxsize=256)
