@@ -15,41 +15,73 @@ from lemmata.predict.svm._twins import TAU
 def solve_into(beta, G, K, lo, hi, tol, budget):
     """SMO on one problem of m variables: (steps made, violation left), as `_twins.solve_into` says."""
     m, n, step = len(beta), len(K), 0
-    curved = np.empty(m)
-    diagonal = np.empty(m)
+    # the gradients of those that can rise and that can fall, and an infinity for the others
+    rising, falling, gain = np.full(m, np.inf), np.full(m, -np.inf), np.empty(m)
+    diagonal = np.empty(n)
+    for v in range(n):
+        diagonal[v] = K[v, v]
     for v in range(m):
-        diagonal[v] = K[v % n, v % n]
+        if beta[v] < hi[v]:
+            rising[v] = G[v]
+        if beta[v] > lo[v]:
+            falling[v] = G[v]
     while True:
-        i, least, most = 0, np.inf, -np.inf
+        # a loop that compares and one that computes: the second is then made of whole lines
+        i, least = 0, np.inf
         for v in range(m):
-            if beta[v] < hi[v] and G[v] < least:
-                i, least = v, G[v]
-            if beta[v] > lo[v] and G[v] > most:
-                most = G[v]
-        violation = max(most - least, 0.0)
-        if not violation > tol or step >= budget:
-            return step, violation
-        row = K[i % n]
+            if rising[v] < least:
+                i, least = v, rising[v]
+        row, own = K[i % n], diagonal[i % n]
         for start in range(0, m, n):
-            for v in range(n):
-                here = np.float64(row[v]) * -2.0 + diagonal[v] + diagonal[i]
-                curved[start + v] = max(here, TAU)
-        j, gain = 0, -np.inf
+            stop = start + n
+            _gain_into(gain[start:stop], falling[start:stop], row, diagonal, least, own)
+        j, best = 0, 0.0
         for v in range(m):
-            slope = G[v] - least
-            if slope > 0 and beta[v] > lo[v]:
-                here = slope * slope / curved[v]
-                if here > gain:
-                    j, gain = v, here
-        other = K[j % n]
+            if gain[v] > best:
+                j, best = v, gain[v]
+        slope = falling[j] - least
+        if not slope > tol or step >= budget:  # the steepest may be another
+            violation = 0.0
+            for v in range(m):
+                violation = max(falling[v] - least, violation)
+            if not violation > tol or step >= budget:
+                for v in range(m):
+                    if lo[v] < hi[v]:
+                        G[v] = rising[v] if beta[v] < hi[v] else falling[v]
+                return step, violation
+        curved = max(np.float64(row[j % n]) * -2.0 + diagonal[j % n] + own, TAU)
         up, down = hi[i] - beta[i], beta[j] - lo[j]
-        move = min((G[j] - least) / curved[j], min(up, down))
+        move = min(slope / curved, min(up, down))
         beta[i] = hi[i] if move == up else beta[i] + move
         beta[j] = lo[j] if move == down else beta[j] - move
+        falling[i], rising[j] = rising[i], falling[j]
+        if move == up:
+            rising[i] = np.inf
+        if move == down:
+            falling[j] = -np.inf
         for start in range(0, m, n):
-            for v in range(n):
-                G[start + v] += move * (np.float64(row[v]) - np.float64(other[v]))
+            stop = start + n
+            _move_into(rising[start:stop], falling[start:stop], row, K[j % n], move)
         step += 1
+
+
+@kernel
+def _gain_into(gain, falling, row, diagonal, least, own):
+    """What a step along i and each of these variables gains."""
+    for v in range(len(row)):
+        slope, curved = falling[v] - least, np.float64(row[v]) * -2.0 + diagonal[v] + own
+        slope = slope if slope > 0.0 else 0.0
+        curved = curved if curved > TAU else TAU
+        gain[v] = slope * slope / curved
+
+
+@kernel
+def _move_into(rising, falling, row, other, move):
+    """The gradients after a step along two variables."""
+    for v in range(len(row)):
+        change = move * (np.float64(row[v]) - np.float64(other[v]))
+        rising[v] += change
+        falling[v] += change
 
 
 @kernel

@@ -40,9 +40,9 @@ PATIENCE = 8  # steps of SMO for each variable before Newton's method is asked f
 NEWTON = 30  # of its steps in a row
 ROUNDS = 10  # of both on one working set
 REFINED = 5  # times at most that Kβ is computed once more in float64
-# of NumPy's loops on whole matrices in this process, after which numba is loaded: it takes about as long. Both loops give the
-# same bits, so that a grid of small fits becomes faster and nothing else.
-SECONDS = 1.0
+# of NumPy's loops on whole matrices in this process, after which numba is loaded: it takes about as long, from its cache on
+# disk. Both loops give the same bits, so that a grid of small fits becomes faster and nothing else.
+SECONDS = 0.4
 _waited = [0.0]
 
 
