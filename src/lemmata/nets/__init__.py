@@ -10,10 +10,11 @@ __getattr__, __dir__, __all__ = lazily(
     __name__,
     {
         "estimators.supervised": "NeuralClassifier NeuralRegressor",
-        "training.algorithm": "Training train",
+        "training.algorithm": "Training",
+        "training.running": "train",
         "training.trainer": "TrainingState",
         "data.batches": "Rows",
-        "training.losses": "Objective objective CrossEntropy Huber",
+        "training.losses": "Objective Terms objective CrossEntropy Huber",
         "training.optimisers": "WarmUp OneCycle",
         "training.devices": "processes",
         "estimators.networks": "FeedForward AutoencoderNet Reconstruction",

@@ -52,18 +52,13 @@ def reversing_net(seed: int = 0) -> Any:
     token and nowhere else."""
     from lemmata.nets.attention.transformer import EncoderDecoder
     from lemmata.nets.training import Training, train
-    from lemmata.nets.training.losses import objective
-
-    @objective
-    def teacher_forcing(net, batch, rng):
-        return net.loss(*batch)
 
     net = partial(
         EncoderDecoder, FIRST + LETTERS, 32, depth=1, heads=1, hidden=64, max_length=LENGTH,
         encoder_depth=0,
     )  # fmt: skip
     training = Training(
-        net, teacher_forcing, learning_rate=0.01, schedule="one_cycle", epochs=1, batch_size=64,
+        net, "module", learning_rate=0.01, schedule="one_cycle", epochs=1, batch_size=64,
         clip=1.0, precision="float64", layout="contiguous", device="cpu",
     )  # fmt: skip
     with one_torch_thread():

@@ -209,7 +209,7 @@ class Neural(Supervised):
 
     def _stop(self) -> Stop:
         from lemmata.nets.training import devices
-        from lemmata.nets.training.algorithm import NoValidationGain
+        from lemmata.nets.training.running import NoValidationGain
 
         rule: Stop = Settled(self.tol, self.n_iter_no_change) | MaxSteps(self.max_iter)
         if self.early_stopping:

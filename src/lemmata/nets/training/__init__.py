@@ -1,9 +1,11 @@
 """Training: a network, a loss and data become an algorithm of the one loop that runs every fit.
 
-algorithm.py    Training, and train(): init and step
+algorithm.py    Training: init and step
+running.py      train(), and rules that end a run
 trainer.py      the network in training: one update of its weights; the state that a checkpoint holds
 losses.py       objectives: names, functions, objectives of a whole network; which layer gave the first NaN
 optimisers.py   torch's, behind our names; the learning rate of every update
+counting.py     the work of a batch in counted operations
 devices.py      device, precision and layout; torch's generator; several processes
 """
 
@@ -12,9 +14,10 @@ from lemmata.registry import lazily
 __getattr__, __dir__, __all__ = lazily(
     __name__,
     {
-        "algorithm": "Training train NoImprovement NoValidationGain",
+        "algorithm": "Training",
+        "running": "ByEpoch NoImprovement NoValidationGain train",
         "trainer": "TrainingState",
-        "losses": "Objective objective CrossEntropy Huber",
+        "losses": "Objective Terms objective CrossEntropy Huber",
         "optimisers": "WarmUp OneCycle",
         "devices": "processes",
     },

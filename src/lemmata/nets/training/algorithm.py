@@ -3,7 +3,7 @@
     minimise  (1/n) Σ_i wᵢ ℓ(f_w(xᵢ), yᵢ)  over the weights w of a network f, by updates on batches
 
     >>> import numpy as np, torch
-    >>> from lemmata.core import MaxSteps, run
+    >>> from lemmata.nets.training.running import train
     >>> rng = np.random.default_rng(0)
     >>> X = rng.normal(size=(256, 2)).astype(np.float32)
     >>> y = (X[:, 0] * X[:, 1] > 0).astype(int)
@@ -14,13 +14,16 @@
     ('max steps', True)
     >>> module = solution.attributes["module_"]                 # a torch.nn.Module in evaluation mode
 
-* A **step** of the loop is an epoch, or `batches_per_step` batches. Callbacks, checkpoints and clocks work between steps.
+* A **step** of the loop is an epoch, or `batches_per_step` batches of one. Callbacks, checkpoints and clocks work between
+  steps; what an epoch gives does not depend on them.
 * **Randomness**: the order of an epoch, and what dropout, augmentation and the objective draw in a batch, follow from
   (seed, epoch, batch). The seed is in the state, with the position in the data: a run that was killed resumes from its
   last step and ends in the same bits.
-* **The loss of a state**: `measure="running"` is the mean over the rows of the step that led to it, each batch under
+* **The loss of a state**: `measure="running"` is the mean over the rows of its epoch so far, each batch under
   the weights before its update (the first state's: of the first batch), so it lags behind; it costs nothing. "evaluated"
   is that of the state itself over all the data, in evaluation mode: a pass more for each step.
+* **A network that looks at data first** (actnorm) has a method `begin(batch)`, which is called once, before anything is
+  tried, with the tensors of the first batch. A buffer of its own says that it has begun: it is called again in a warm start.
 * **Any model**: `loss` is a name, a function of (outputs, targets), or an objective of (net, batch, rng) (losses.py),
   whose batches are whatever the data holds; classification is the case ``loss(net(x), y)``.
 """
@@ -29,7 +32,7 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -40,14 +43,15 @@ from torch import Tensor, nn
 
 from lemmata.core.files.encoding import digest
 from lemmata.core.files.owner import describe
-from lemmata.core.loop import MaxSteps, Seconds, Solution, Stop, Stopped, run
 from lemmata.nets.data.batches import Batch, Data, One, as_data, seeds
 from lemmata.nets.training import devices, optimisers
+from lemmata.nets.training.counting import Operations
 from lemmata.nets.training.devices import Place, own_draws
 from lemmata.nets.training.losses import Objective, as_objective, check_outputs
 from lemmata.nets.training.trainer import (
     Trainer,
     TrainingState,
+    add_to,
     arrays_of,
     check_arrays,
     load_arrays,
@@ -55,7 +59,6 @@ from lemmata.nets.training.trainer import (
 )
 
 MEASURES = ("running", "evaluated")
-MEASURED = 1024  # rows in a batch that is only evaluated
 
 
 @dataclass(eq=False)
@@ -76,7 +79,8 @@ class Training:
         "constant", "step", "cosine", "one_cycle" or a function of the update; updates (or a share of the run) in which
         the rate rises; the length of the run, where the schedule needs it.
     batch_size, batches_per_step, accumulate
-        Rows in an update; batches in a step of the loop (None: an epoch); parts in which a batch is worked on, to save memory.
+        Rows in an update; batches in a step of the loop, which ends with the epoch at the latest (None: an epoch; "auto":
+        some 2 s of work by counted operations); parts in which a batch is worked on, to save memory.
     clip : float, optional
         The longest gradient (2-norm of all weights together).
     ema : float, optional
@@ -99,7 +103,7 @@ class Training:
     warmup: float = 0
     epochs: int | None = None
     batch_size: int = 128
-    batches_per_step: int | None = None
+    batches_per_step: int | str | None = None
     accumulate: int = 1
     clip: float | None = None
     ema: float | None = None
@@ -123,7 +127,7 @@ class Training:
             ("epochs", 1),
         ):
             value = getattr(self, name)
-            if value is not None and value < least:
+            if value is not None and value != "auto" and value < least:
                 raise ValueError(f"{name}={value}; pass an int >= {least}.")
         if self.ema is not None and not 0 < self.ema < 1:
             raise ValueError(
@@ -153,14 +157,19 @@ class Training:
             if first is None:
                 raise ValueError("the data gives no batch: there is nothing to learn from.")
             module = self._build(seed)
-            place = Place(*devices.broadcast(tuple(self._place(module, first, data))))
+            place, counted = self._place(module, first, data)
+            place = Place(*devices.broadcast(tuple(place)))
             trainer = self._trainer(module, place, data)
             model = devices.broadcast(arrays_of(trainer.module))
             trainer.load(model, {}, None, 0)
-            loss = self._first_loss(trainer, first, data)
+            batches, wanted = data.count(self.batch_size), self.batches_per_step
+            auto = wanted == "auto"
+            pace = counted.batches_per_step(batches) if auto else int(wanted or 0)
+            at_once = counted.rows_at_once(len(first.parts[0]))
+            sums = self._first_sums(trainer, first, data, at_once)
         state = TrainingState(
-            model, {}, trainer.ema(), None, 0, 0, 0, seed, loss, self.measure, 0.0,
-            math.nan, math.nan, math.inf, 0, *place,
+            model, {}, trainer.ema(), None, 0, 0, 0, seed, sums["loss"] / sums["rows"], self.measure, 0.0,
+            math.nan, math.nan, math.inf, 0, *place, sums, pace, at_once,
         )  # fmt: skip
         try:
             return self._validate(state, trainer, data)
@@ -175,6 +184,9 @@ class Training:
         most = as_data(data).count(self.batch_size)
         if most is not None and state.batch >= max(most, 1):
             raise ValueError(f"{state.batch:,} batches of {most:,} in an epoch are done.")
+        known = {"rows", "loss"} <= state.sums.keys()
+        if not known or not all(type(one) is float and math.isfinite(one) for one in state.sums.values()):  # fmt: skip
+            raise ValueError("the sums of its epoch are not finite numbers.")
         with own_draws():
             self._last = self._trainer_at(state, as_data(data)), state
         for arrays in (state.model, state.best, state.ema):
@@ -187,16 +199,17 @@ class Training:
         with own_draws():
             trainer = self._trainer_at(state, data)
             trainer.module.train()
-            epoch, batch, loss, rate = self._train_batches(trainer, state, data)
+            epoch, batch, sums, rate = self._train_batches(trainer, state, data)
             self._share_buffers(trainer)
             if self.measure == "evaluated":
-                trainer.module.eval()
-                loss, _ = trainer.measure(data, MEASURED)
+                sums = self._evaluate(trainer, data, state.at_once)
             new = replace(
                 state, model=arrays_of(trainer.module), memory=trainer.memory(), ema=trainer.ema(),
-                epoch=epoch, batch=batch, updates=trainer.updates, loss=loss, rate=rate,
+                epoch=epoch, batch=batch, updates=trainer.updates, loss=sums["loss"] / sums["rows"], rate=rate,
+                sums=sums,
             )  # fmt: skip
-            new = self._validate(new, trainer, data)
+            if batch == 0 or self.batches_per_step != "auto":
+                new = self._validate(new, trainer, data)
         self._last = trainer, new
         return new
 
@@ -208,6 +221,10 @@ class Training:
 
     def extras(self, state: TrainingState) -> dict[str, float]:
         found = {"epoch": float(state.epoch), "rate": state.rate}
+        if state.pace:
+            found["batch"] = float(state.batch)
+        rows = state.sums["rows"] or 1.0
+        found |= {k: v / rows for k, v in state.sums.items() if k not in ("rows", "loss")}
         if not math.isnan(state.validation_loss):
             found["validation_loss"] = state.validation_loss
             if not math.isnan(state.validation_score):
@@ -261,27 +278,33 @@ class Training:
             )
         return module
 
-    def _place(self, module: nn.Module, batch: Batch, data: Data) -> Place:
-        """Choose where to compute; ValueError unless the network, the data and the loss fit each other."""
+    def _place(self, module: nn.Module, batch: Batch, data: Data) -> tuple[Place, Operations]:
+        """Choose where to compute, and count the work of a batch; ValueError unless network, data and loss fit each other."""
         wanted = {"device": self.device, "precision": self.precision, "layout": self.layout}
         place = devices.choose(module, batch.parts[0], **wanted)
+        why = self._objective.refuses_bfloat16 or getattr(module, "refuses_bfloat16", "")
+        if why and place.precision == "bfloat16":
+            raise ValueError(f"precision='bfloat16' is refused: {why}. Pass 'auto', 'float32' or 'float64'.")  # fmt: skip
+        if callable(begin := getattr(module, "begin", None)):
+            here = place._replace(device="cpu", layout="contiguous")
+            here.put(module)
+            with torch.no_grad():
+                begin([here.tensor(part) for part in batch.parts])
         if self.layout == "auto" and place.layout == "channels_last":
             with suppress(ValueError):
-                self._check(module, place, batch, data)
-                return place
+                return place, self._check(module, place, batch, data)
             # e.g. x.view, which needs the numbers of an image in their order
             place = place._replace(layout="contiguous")
-        self._check(module, place, batch, data)
-        return place
+        return place, self._check(module, place, batch, data)
 
-    def _check(self, module: nn.Module, place: Place, batch: Batch, data: Data) -> None:
+    def _check(self, module: nn.Module, place: Place, batch: Batch, data: Data) -> Operations:
         """Run a copy of the network on a batch, on the CPU; ValueError says what does not fit."""
         here = place._replace(device="cpu")
         copied = here.put(copy.deepcopy(module)).eval()
         parts = [here.tensor(part) for part in batch.parts]
         rng = torch.Generator().manual_seed(0)
         with here.autocast():
-            check_outputs(copied, self._objective, parts, rng, data.labels)
+            return check_outputs(copied, self._objective, parts, rng, data.labels)
 
     def _trainer(self, module: nn.Module, place: Place, data: Data) -> Trainer:
         rate = self.learning_rate
@@ -317,35 +340,41 @@ class Training:
         trainer.load(state.model, state.memory, state.ema, state.updates)
         return trainer
 
-    def _first_loss(self, trainer: Trainer, first: Batch, data: Data) -> float:
-        loss, _ = trainer.measure(data if self.measure == "evaluated" else One(first), MEASURED)
-        if not math.isfinite(loss):
-            raise trainer.diagnose(first, 0, loss)
-        return loss
+    def _first_sums(
+        self, trainer: Trainer, first: Batch, data: Data, at_once: int
+    ) -> dict[str, float]:
+        whole = data if self.measure == "evaluated" else One(first)
+        found = self._evaluate(trainer, whole, at_once)
+        if not math.isfinite(found["loss"]):
+            raise trainer.diagnose(first, 0, found["loss"])
+        return found
+
+    def _evaluate(self, trainer: Trainer, data: Data, at_once: int) -> dict[str, float]:
+        """Means over data, as the sums of one row."""
+        found = trainer.measure(data, at_once)
+        return {name: value for name, value in found.items() if name != "score"} | {"rows": 1.0}
 
     def _train_batches(
         self, trainer: Trainer, state: TrainingState, data: Data
-    ) -> tuple[int, int, float, float]:
-        """Train the batches of one step; return epoch and batch at its end, its mean loss and its last rate."""
-        epoch, batch = state.epoch, state.batch
-        left = math.inf if self.batches_per_step is None else self.batches_per_step
-        total = rows = rate = 0.0
-        while left > 0:
+    ) -> tuple[int, int, dict[str, float], float]:
+        """Train the batches of one step; return epoch and batch at its end, the sums of its epoch and its last rate."""
+        epoch, batch, rate, done = state.epoch, state.batch, 0.0, 0
+        sums = dict(state.sums) if batch else {"rows": 0.0, "loss": 0.0}
+        while not done:
             walk = data.batches(state.seed, epoch, self.batch_size, batch, trainer.share)
             for found, seed in zip(walk, seeds(state.seed, epoch, batch), strict=False):
                 rate = float(trainer.schedule(trainer.updates))
-                total += trainer.update(found, seed, rate) * found.rows
-                rows += found.rows
-                batch, left = batch + 1, left - 1
-                if left <= 0:
+                add_to(sums, {"rows": 1.0, **trainer.update(found, seed, rate)}, found.rows)
+                batch, done = batch + 1, done + 1
+                if done == state.pace:
                     break
             if batch == 0:
                 raise ValueError(f"the data gives no batch in epoch {epoch}.")
-            if left > 0 or batch == data.count(self.batch_size):
+            if not done:  # of data that cannot be counted: the last step was the end of its epoch
+                sums = {"rows": 0.0, "loss": 0.0}
+            if done != state.pace or batch == data.count(self.batch_size):
                 epoch, batch = epoch + 1, 0
-            if self.batches_per_step is None:
-                break
-        return epoch, batch, total / rows, rate
+        return epoch, batch, sums, rate
 
     def _share_buffers(self, trainer: Trainer) -> None:
         """Set running means of normalisations to those of the first process."""
@@ -361,63 +390,11 @@ class Training:
         if state.ema is not None:
             kept = arrays_of(trainer.module)
             load_arrays(trainer.module, weights_to_use(state))
-        loss, score = trainer.measure(data.validation, MEASURED, self.score)
+        found = trainer.measure(data.validation, state.at_once, self.score)
+        loss, score = found["loss"], found["score"]
         if kept is not None:
             load_arrays(trainer.module, kept)
         new = replace(state, validation_loss=loss, validation_score=score)
         if loss < state.best_loss:
             return replace(new, best_loss=loss, since_best=0, best=weights_to_use(state))
         return replace(new, since_best=state.since_best + 1)
-
-
-# --- running it -------------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class NoValidationGain(Stop):
-    """The validation loss has not fallen below its minimum for so many steps."""
-
-    steps: int
-
-    def reason(self, solution):
-        return Stopped.NO_IMPROVEMENT if solution.state.since_best >= self.steps else None
-
-
-NoImprovement = NoValidationGain  # its name in 0.1.0
-
-
-def train(
-    training: Training,
-    data: Any,
-    *,
-    epochs: int | None = None,
-    seconds: float | None = None,
-    stop: Stop | None = None,
-    validation: Any = None,
-    checkpoint: Any = None,
-    callbacks: Iterable[Callable[[Solution], Any]] = (),
-    rng: int | np.random.Generator | None = None,
-    start: TrainingState | None = None,
-) -> Solution:
-    """Run a training on data: an array or tuple of arrays, Blocks, a DataLoader, or `Data`.
-
-    epochs : steps of the loop; by default `training.epochs`
-    seconds, stop : further rules that end it
-    validation : data whose loss is measured after every step
-    checkpoint : a path; the run resumes from the file if it exists
-    """
-    data = as_data(data)
-    if validation is not None:
-        data.with_validation(as_data(validation))
-    steps = epochs or training.epochs
-    rules: list[Stop] = [MaxSteps(steps)] if steps else []
-    rules += [Seconds(seconds)] if seconds else []
-    rules += [stop] if stop is not None else []
-    if not rules:
-        raise ValueError("there is no rule for stopping: pass epochs, seconds or stop.")
-    rule = rules[0]
-    for other in rules[1:]:
-        rule = rule | other
-    files = [] if checkpoint is None else [devices.SharedCheckpoint(checkpoint)]
-    rule = devices.Together(rule) if devices.share().size > 1 else rule
-    return run(training, data, stop=rule, callbacks=[*callbacks, *files], rng=rng, start=start)

@@ -18,6 +18,15 @@ the network itself:
     >>> isinstance(denoising, Objective)
     True
 
+Where a loss is a sum whose parts one wants to see, it gives `Terms`; their means stand in the trace, under their names:
+
+    >>> @objective
+    ... def bound(net, batch, rng):
+    ...     error, divergence = net(batch[0])                   # (B,) each
+    ...     return Terms(error + divergence, {"kl": divergence})
+
+A network that knows its loss has a method `loss(*batch)`, with the same results, and is trained by ``loss="module"``.
+
     >>> outputs, targets = torch.tensor([[2.0, 0.0], [0.0, 2.0]]), torch.tensor([0, 0])
     >>> CrossEntropy()(outputs, targets)
     tensor([0.1269, 2.1269])
@@ -25,8 +34,8 @@ the network itself:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -34,31 +43,67 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from lemmata.core.files.encoding import storable
+from lemmata.nets.training.counting import Operations
+
+TAKEN = ("loss", "rows", "epoch", "batch", "rate", "validation_loss", "validation_score")
+
+
+@dataclass(frozen=True)
+class Terms:
+    """What an objective gives where a loss alone is too little.
+
+    losses : of the rows, shape (B,), or their mean, shape ()
+    numbers : further numbers by name, shaped like losses; they are not minimised, their means go to the trace
+    """
+
+    losses: Tensor
+    numbers: Mapping[str, Tensor] = field(default_factory=dict)
+
+
+def as_terms(found: Any) -> Terms:
+    return found if isinstance(found, Terms) else Terms(found)
 
 
 class Objective:
-    """objective(net, batch, rng) → losses of the rows, shape (B,), or their mean, shape ().
+    """objective(net, batch, rng) → losses of the rows, shape (B,), or their mean, shape (); or `Terms`.
 
     net : the network, in training mode while it learns and in evaluation mode while it is measured
     batch : a tuple of tensors, what the data holds: (x,), (x, y), …
     rng : a torch.Generator on the device, seeded for this batch; draw from it, or from torch's global one, which is seeded, too
+
+    `refuses_bfloat16`, of an objective or of a network, says why products in eight bits would spoil it; "" if they do not.
     """
 
-    def __call__(self, net: nn.Module, batch: Sequence[Tensor], rng: torch.Generator) -> Tensor:
+    refuses_bfloat16: str = ""
+
+    def __call__(self, net: nn.Module, batch: Sequence[Tensor], rng: torch.Generator) -> Any:
         raise TypeError(f"{type(self).__name__} has no formula: define __call__.")
 
 
 class Written(Objective):
     """An objective written as a function."""
 
-    def __init__(self, function: Callable[..., Tensor]):
+    def __init__(self, function: Callable[..., Any]):
         self.function = function
 
-    def __call__(self, net: nn.Module, batch: Sequence[Tensor], rng: torch.Generator) -> Tensor:
+    def __call__(self, net: nn.Module, batch: Sequence[Tensor], rng: torch.Generator) -> Any:
         return self.function(net, batch, rng)
 
 
-def objective(function: Callable[..., Tensor]) -> Objective:
+@storable
+@dataclass(frozen=True)
+class ModuleLoss(Objective):
+    """The loss that the network itself has: net.loss(*batch). It draws from torch's own generator."""
+
+    def __call__(self, net: nn.Module, batch: Sequence[Tensor], rng: torch.Generator) -> Any:
+        if not callable(getattr(net, "loss", None)):
+            raise ValueError(
+                f"loss='module' needs a network with a method loss(*batch); {type(net).__name__} has none."
+            )
+        return net.loss(*batch)  # type: ignore[operator]
+
+
+def objective(function: Callable[..., Any]) -> Objective:
     """Mark a function of (net, batch, rng) as an objective; any other callable is a loss of (outputs, targets)."""
     return Written(function)
 
@@ -240,9 +285,12 @@ def as_objective(loss: Any) -> Objective:
     """An objective from a name, a loss of (outputs, targets), or an objective."""
     if isinstance(loss, Objective):
         return loss
+    if loss == "module":
+        return ModuleLoss()
     if isinstance(loss, str):
         if loss not in LOSSES:
-            raise ValueError(f"loss={loss!r} is not known; there are {', '.join(LOSSES)}.")
+            known = f"{', '.join(LOSSES)}, and module for the network's own"
+            raise ValueError(f"loss={loss!r} is not known; there are {known}.")
         return Predicting(LOSSES[loss]())
     if not callable(loss):
         raise TypeError(
@@ -300,13 +348,15 @@ def check_outputs(
     batch: Sequence[Tensor],
     rng: torch.Generator,
     labels: tuple[int, int] | None,
-) -> None:
-    """Run a batch once before training; ValueError says what does not fit: shapes of inputs, outputs, labels, the loss."""
+) -> Operations:
+    """Run a batch once before training and count its work; ValueError says what does not fit: shapes of inputs, outputs,
+    labels, the loss."""
     try:
         with torch.no_grad():
             if isinstance(objective, Predicting):
                 _check_predictions(net, objective, batch, labels)
-            losses = objective(net, batch, rng)
+            with Operations() as counted:
+                terms = as_terms(objective(net, batch, rng))
     except (RuntimeError, IndexError, TypeError) as error:
         shapes = ", ".join(str(tuple(part.shape)) for part in batch)
         lines = str(error).strip().splitlines()
@@ -315,16 +365,23 @@ def check_outputs(
             "first, then what the network was built for; images are (rows, channels, height, width)). torch says: "
             f"{lines[0] if lines else type(error).__name__}."
         ) from error
-    check_losses(losses, len(batch[0]))
+    check_losses(terms.losses, len(batch[0]))
+    for name, found in terms.numbers.items():
+        if name in TAKEN:
+            raise ValueError(
+                f"the objective calls a number {name!r}, as the trace does; rename it."
+            )
+        check_losses(found, len(batch[0]), name)
+    return counted
 
 
-def check_losses(losses: Any, rows: int) -> None:
+def check_losses(losses: Any, rows: int, name: str = "loss") -> None:
     if not isinstance(losses, Tensor) or losses.shape not in ((), (rows,)):
         found = f"a {type(losses).__name__}"
         if isinstance(losses, Tensor):
             found = f"a tensor of shape {tuple(losses.shape)}"
         raise ValueError(
-            f"the loss of {rows} rows is {found}; it has to be one number for each row, shape "
+            f"the {name} of {rows} rows is {found}; it has to be one number for each row, shape "
             f"({rows},), or their mean, shape ()."
         )
 

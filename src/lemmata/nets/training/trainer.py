@@ -21,8 +21,16 @@ from torch import Tensor, nn
 
 from lemmata.core.files.encoding import storable
 from lemmata.nets.data.batches import Batch, Data, Share
+from lemmata.nets.training.counting import AT_ONCE
 from lemmata.nets.training.devices import Place, add_up
-from lemmata.nets.training.losses import NonFiniteLoss, Objective, Predicting, first_nonfinite
+from lemmata.nets.training.losses import (
+    NonFiniteLoss,
+    Objective,
+    Predicting,
+    Terms,
+    as_terms,
+    first_nonfinite,
+)
 from lemmata.nets.training.optimisers import load_memory, memory_of
 
 Array = np.ndarray
@@ -71,8 +79,10 @@ def load_arrays(module: nn.Module, arrays: Mapping[str, Array]) -> None:
 class TrainingState:
     """All that the next batch needs."""
 
+    version: ClassVar[int] = 2
     layout: ClassVar[Mapping[str, str]] = {
-        "epoch batch updates seed since_best": "int >=0",
+        "epoch batch updates seed since_best pace": "int >=0",
+        "at_once": "int >0",
         "loss": "",
         "rate": ">=0",
         "validation_loss validation_score best_loss": "any",
@@ -92,10 +102,20 @@ class TrainingState:
     validation_loss: float  # of the weights that are shown; NaN without validation data
     validation_score: float
     best_loss: float
-    since_best: int  # steps
+    since_best: int  # measurements
     device: str
     precision: str
     memory_format: str
+    sums: dict[
+        str, float
+    ]  # over the rows of this epoch so far: "rows", "loss", and what the objective names
+    pace: int  # batches in a step; 0: an epoch
+    at_once: int  # rows that are evaluated together
+
+    @classmethod
+    def upgrade(cls, fields: dict[str, Any], version: int) -> dict[str, Any]:
+        """From version 1, which measured by steps."""
+        return {**fields, "sums": {"rows": 0.0, "loss": 0.0}, "pace": 0, "at_once": AT_ONCE}
 
 
 def weights_to_use(state: TrainingState) -> Arrays:
@@ -176,20 +196,22 @@ class Trainer:
         if self.draws:
             self.rng.manual_seed(seed ^ 0x2545F4914F6CDD1D)
 
-    def update(self, batch: Batch, seed: int, rate: float) -> float:
-        """Update the weights once; return the mean loss of the batch before that."""
+    def update(self, batch: Batch, seed: int, rate: float) -> dict[str, float]:
+        """Update the weights once; return the mean loss of the batch before that, and of what else the objective gives."""
         for group in self.optimizer.param_groups:
             group["lr"] = rate
         self.optimizer.zero_grad(set_to_none=True)
         self.seed(seed)
         if self.accumulate == 1 and len(batch.parts[0]):
-            loss = self._backward(batch)
+            means = self._backward(batch)
         else:
-            loss = sum((self._backward(part) for part in self._parts(batch)), 0.0)
+            means = {"loss": 0.0}
+            for part in self._parts(batch):
+                add_to(means, self._backward(part))
         if self.share.size > 1:
-            loss = self._add_up(loss)
-        if not math.isfinite(loss):
-            raise self.diagnose(batch, seed, loss)
+            means = self._add_up(means)
+        if not math.isfinite(means["loss"]):
+            raise self.diagnose(batch, seed, means["loss"])
         if self.clip is not None:
             nn.utils.clip_grad_norm_(self.trained, self.clip)
         self.optimizer.step()
@@ -199,7 +221,7 @@ class Trainer:
             decay = min(self.decay, (1 + self.updates) / (10 + self.updates))
             with torch.no_grad():
                 torch._foreach_lerp_(self.mean, self.trained, 1 - decay)
-        return loss
+        return means
 
     def _parts(self, batch: Batch) -> list[Batch]:
         n = len(batch.parts[0])
@@ -215,13 +237,13 @@ class Trainer:
             for a, b in pairwise(cuts)
         ]
 
-    def _backward(self, batch: Batch) -> float:
+    def _backward(self, batch: Batch) -> dict[str, float]:
         parts = self.inputs(batch.parts)
         with self.place.autocast():
-            losses = self.objective(self.module, parts, self.rng)
-        loss = share_of_mean(losses, batch)
+            terms = as_terms(self.objective(self.module, parts, self.rng))
+        loss = share_of_mean(terms.losses, batch)
         loss.backward()
-        return loss.item()
+        return {"loss": loss.item(), **numbers_of(terms, batch)}
 
     def inputs(self, parts: Sequence[Tensor]) -> list[Tensor]:
         """The batch on this device, augmented."""
@@ -231,13 +253,13 @@ class Trainer:
                 found[0] = self.augment(found[0], self.rng)
         return found
 
-    def _add_up(self, loss: float) -> float:
-        total = torch.tensor([loss], dtype=torch.float64)
+    def _add_up(self, means: dict[str, float]) -> dict[str, float]:
+        total = torch.tensor(list(means.values()), dtype=torch.float64)
         for weight in self.trained:
             if weight.grad is None:
                 weight.grad = torch.zeros_like(weight)
         add_up([total, *(weight.grad for weight in self.trained if weight.grad is not None)])
-        return float(total)
+        return dict(zip(means, total.tolist(), strict=True))
 
     def diagnose(self, batch: Batch, seed: int, loss: float) -> NonFiniteLoss:
         """The error for a loss that is not finite, which names the layer."""
@@ -257,30 +279,50 @@ class Trainer:
     @torch.no_grad()
     def measure(
         self, data: Data, size: int, score: Callable[[Tensor, Tensor], Tensor] | None = None
-    ) -> tuple[float, float]:
-        """The mean loss over data, and the mean score if there is one, in evaluation mode, without augmentation."""
+    ) -> dict[str, float]:
+        """Means over data in evaluation mode, without augmentation: "rows", "loss", what the objective names, "score".
+
+        What is drawn is the same every time, so that two measurements differ by the weights alone.
+        """
         was = self.module.training
         self.module.eval()
-        self.rng.manual_seed(0)
-        loss = scored = weight = 0.0
+        self.seed(0)
+        sums, scored = {"rows": 0.0, "loss": 0.0}, 0.0
         for batch in data.in_order(size):
             parts = [self.place.tensor(part) for part in batch.parts]
             with self.place.autocast():
                 if isinstance(self.objective, Predicting):
                     outputs = self.module(parts[0])
-                    losses = self.objective.of(outputs, parts)
+                    terms = Terms(self.objective.of(outputs, parts))
                     if score is not None:
                         own = score(outputs, parts[1]).double()
                         scored += float(
                             (own if batch.weights is None else own * batch.weights).sum()
                         )
                 else:
-                    losses = self.objective(self.module, parts, self.rng)
-            n = len(parts[0])
-            loss += float(share_of_mean(losses.double(), Batch(batch.parts, batch.weights, 1)))
-            weight += n if batch.weights is None else float(batch.weights.sum())
+                    terms = as_terms(self.objective(self.module, parts, self.rng))
+            whole = Batch(batch.parts, batch.weights, 1)
+            weight = len(parts[0]) if batch.weights is None else float(batch.weights.sum())
+            loss = float(share_of_mean(terms.losses.double(), whole))
+            add_to(sums, {"rows": weight, "loss": loss, **numbers_of(terms, whole)})
         self.module.train(was)
-        return loss / weight, scored / weight if score is not None else math.nan
+        means = {name: value / sums["rows"] for name, value in sums.items()}
+        score_mean = scored / sums["rows"] if score is not None else math.nan
+        return {**means, "rows": sums["rows"], "score": score_mean}
+
+
+def add_to(sums: dict[str, float], more: Mapping[str, float], times: float = 1.0) -> None:
+    for name, value in more.items():
+        sums[name] = sums.get(name, 0.0) + value * times
+
+
+def numbers_of(terms: Terms, batch: Batch) -> dict[str, float]:
+    """The further numbers of an objective: their share of the mean of a batch. A mean counts as much as its rows."""
+    rows, found = len(batch.parts[0]), {}
+    for name, value in terms.numbers.items():
+        value = value.detach().double()
+        found[name] = float(share_of_mean(value.expand(rows) if value.ndim == 0 else value, batch))
+    return found
 
 
 def share_of_mean(losses: Tensor, batch: Batch) -> Tensor:
