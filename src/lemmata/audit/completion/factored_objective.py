@@ -89,7 +89,7 @@ def products_at(indptr: Array, indices: Array, U: Array, V: Array) -> Array:
     return out
 
 
-class Terms(NamedTuple):
+class ObjectiveTerms(NamedTuple):
     """Parts of F besides entries and factors. None: the default."""
 
     reg: float | None = None  # λ; 0
@@ -126,8 +126,8 @@ class Factored:
 
     @classmethod
     def of(cls, A: Observed, U: Any, V: Any, **given: Any) -> Factored:
-        """Return F of known entries at factors U (n × k), V (m × k); the rest are `Terms` by name."""
-        F = Terms(**given)
+        """Return F of known entries at factors U (n × k), V (m × k); the rest are `ObjectiveTerms` by name."""
+        F = ObjectiveTerms(**given)
         if F.feedback not in ("explicit", "implicit"):
             raise ValueError(f"feedback={F.feedback!r}; pass 'explicit' or 'implicit'.")
         (n, m), (indptr, indices, values) = A.shape, A.by_row
