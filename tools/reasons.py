@@ -91,6 +91,7 @@ REASONS: dict[str, dict[str, str]] = {
     "ElasticNetCV": _PATH,
     "LogisticRegression": {
         **_DENSE,
+        "penalty": '"auto": `C` and `l1_ratio` decide, as at "deprecated" there',
         "solver": '"auto": Newton\'s method where d × d matrices fit, else L-BFGS; the optimum is the same',
         "set_callbacks()": "`verbose=1` shows progress, → `trace_` has the run, → `checkpoint` resumes it",
     },
@@ -115,6 +116,7 @@ REASONS: dict[str, dict[str, str]] = {
     },
     "LogisticRegressionCV": {
         **_DENSE,
+        "penalty": '"auto": `l1_ratios` decides, as at "deprecated" there',
         "l1_ratios scoring use_legacy_attributes": "what scikit-learn 1.9 warns of is its default from 1.10, and here now, "
         "but for `scoring`, which stays accuracy",
         "solver": '"auto": Newton\'s method where d × d matrices fit, else L-BFGS; the optimum is the same',

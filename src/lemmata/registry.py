@@ -39,7 +39,7 @@ MODELS: dict[str, Entry] = {
     ),
     "LinearAutoencoder": Entry(
         "lemmata.reduction.autoencoder",
-        "PCA learnt as a two-layer linear network by gradient descent",
+        "PCA learned as a two-layer linear network by gradient descent",
         "CIL 1.2, 1.5.3",
     ),
     "Autoencoder": Entry(

@@ -18,7 +18,7 @@ from lemmata.cli.shell import (
     print_json,
 )
 from lemmata.cli.tables import TableOptions, column_names, completes, without_names
-from lemmata.cli.words import read_unlabelled, reads_labelled
+from lemmata.cli.words import read_texts, read_unlabelled, reads_documents, reads_labelled
 from lemmata.core.certification.showing import printable
 
 Out = Annotated[
@@ -42,8 +42,8 @@ def transform(
     that the model does not know are named and not used.
     A completion model fills the empty cells of rows."""
     model = _load_model(file, data, out, "transform")
-    rows = table.read(data, model)
-    Z = without_names(model.transform, rows.X)
+    X = read_texts(data) if reads_documents(type(model), data) else table.read(data, model).X
+    Z = without_names(model.transform, X)
     labels = column_names(model) if completes(type(model)) else None
     names = labels or [str(name) for name in model.get_feature_names_out()]
     _write(Z, names, out, as_json, safe_csv)

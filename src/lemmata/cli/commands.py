@@ -41,9 +41,11 @@ from lemmata.cli.tables import (
 from lemmata.cli.words import (
     Analogies,
     certify_words,
+    count_documents,
     holds_vectors,
     read_labelled,
     read_texts,
+    reads_documents,
     reads_labelled,
     reads_text,
 )
@@ -129,7 +131,8 @@ def fit(
     """Fit a model to a table, or a completion model to ratings, and print its certificate.
 
     Models that predict a column need --target COLUMN. Completion models read one entry per line (user, item, rating); with
-    --matrix a table whose empty cells are unknown. Models of words (skipgram) read a text file, a sentence a line."""
+    --matrix a table whose empty cells are unknown. Models of words (skipgram) read a text file, a sentence a line; topic models
+    (lda) a table of counts, or a .txt file, a document a line."""
     name = model_name(model)
     cls = registry.model_class(name)
     parameters = parameters_in(cls, settings or [])
@@ -189,6 +192,13 @@ def _fit_to_file(
         if check_all:
             model.certificate_ = model.certify(*labelled)
         return model, None
+    if reads_documents(type(model), data):
+        table.refuse_for(name)
+        documents = count_documents(data)
+        fit_whole(model, documents, None, watch)
+        if check_all:
+            model.certificate_ = model.certify(documents)
+        return model, None
     rows = table.read(data, holes=takes_holes(model))
     needs_target(model, rows.y)
     fit_whole(model, rows.X, rows.y, watch)
@@ -247,6 +257,10 @@ def certify(
         entries.table.refuse_for(name)
         entries.refuse_for(name)
         certificate = model.certify(*read_labelled(str(data)), seconds=seconds)
+    elif reads_documents(type(model), str(data)):
+        entries.table.refuse_for(name)
+        entries.refuse_for(name)
+        certificate = model.certify(model.encode(read_texts(str(data))), seconds=seconds)
     else:
         entries.refuse_for(name)
         rows = entries.table.read(str(data), model)

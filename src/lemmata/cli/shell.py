@@ -170,7 +170,7 @@ DataFile = Annotated[
     str,
     typer.Argument(
         metavar="DATA",
-        help="csv, tsv, svm (each also .gz), npy, npz or parquet; a text for models of words; - is stdin.",
+        help="csv, tsv, svm (each also .gz), npy, npz or parquet; .txt for models of words and topics; - is stdin.",
     ),
 ]
 DataIfAny = Annotated[

@@ -9,6 +9,7 @@ safetensors (.txt, .vec, .bin, .safetensors).
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -44,11 +45,29 @@ def reads_text(cls: type) -> bool:
 
 def read_texts(data: str) -> Any:
     """The lines of a text file, or of stdin."""
-    import sys
-
     from lemmata.text import read
 
     return (line.rstrip("\n") for line in sys.stdin) if data == "-" else read(data)
+
+
+def reads_documents(cls: type, data: str) -> bool:
+    """Whether a topic model gets a text file, a document on each line, rather than a table of counts."""
+    from lemmata.topics.base import TopicModel
+
+    return issubclass(cls, TopicModel) and data.removesuffix(".gz").endswith(".txt")
+
+
+def count_documents(data: str) -> Any:
+    """Counts of the words of a text file, a document on each line, without words of more than half of the documents."""
+    from lemmata.text import counts, read
+
+    found = counts(read(data), max_df=0.5)
+    print(
+        f"lemmata: {data}: {len(found):,} documents (lines), {len(found.words):,} words; words of more than half of the "
+        "documents are left out.",
+        file=sys.stderr,
+    )
+    return found
 
 
 def reads_labelled(name: str) -> bool:

@@ -72,6 +72,8 @@ class Perplexity:
     @property
     def bias(self) -> float:
         """Roughly how much too high the perplexity is on average: each ln p̂ is low by half its variance."""
+        if not np.isfinite(self.perplexity):
+            return 0.0
         low = float((self.variances - 2 * np.asarray(self.first)).sum()) / 2
         return self.perplexity * low / max(self.n_tokens, 1)
 
@@ -90,7 +92,7 @@ class Perplexity:
         if not (impossible := int((~np.isfinite(self.log_likelihoods)).sum())):
             return ""
         return (
-            f"; {impossible:,} of the documents have words of probability 0 under their topics: pass smoothing=0.01, which "
+            f"; words of probability 0 under the topics occur in {impossible:,} of them: pass smoothing=0.01, which "
             "spreads a hundredth of every topic over all words"
         )
 

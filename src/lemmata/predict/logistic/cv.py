@@ -56,8 +56,8 @@ class LogisticRegressionCV(LinearClassifier, Classifier):
     fit_intercept: bool = as_in(LogisticRegression, "fit_intercept")
     cv: Any = parameter(None, "cv_object").doc("The folds; None: five, with all classes in each.")
     dual: bool = as_in(LogisticRegression, "dual")
-    penalty: Any = parameter("deprecated", choice("l1", "l2", "elasticnet", "deprecated")).doc("""
-        The older way to say l1_ratios=(1,), (0,) and l1_ratios.""")
+    penalty: Any = parameter("auto", choice("l1", "l2", "elasticnet", "auto", "deprecated")).doc("""
+        "l1" says l1_ratios=(1,), "l2" l1_ratios=(0,); "auto": l1_ratios decides.""")
     scoring: Any = parameter(None, str, callable, None).doc("""
         A scorer of scikit-learn; None: accuracy.""")
     solver: str = as_in(LogisticRegression, "solver")

@@ -112,10 +112,10 @@ class LogisticRegression(LinearClassifier, Classifier):
     """
 
     penalty: Any = parameter(
-        "deprecated", choice("l1", "l2", "elasticnet", "deprecated"), None
+        "auto", choice("l1", "l2", "elasticnet", "auto", "deprecated"), None
     ).doc("""
-        The older way to say ρ = 0, ρ = 1, ρ = l1_ratio and C = ∞; by default `C` and `l1_ratio`
-        decide.""")
+        "l2" says ρ = 0, "l1" ρ = 1, None C = ∞; "auto" (scikit-learn's "deprecated" too): `C` and
+        `l1_ratio` decide.""")
     _: KW_ONLY
     C: float = parameter(1.0, Interval(Real, 0, None, closed="right")).doc("""
         How much the loss counts against the penalty; np.inf for maximum likelihood.""")

@@ -43,7 +43,7 @@ def classes_can_win(fit):
     if weights_of_votes(fit) not in ("uniform", None):
         return k.unknown("votes are weighted by distance: a single near row can win")
     least = int(np.argmin(counts))
-    advice = f"class {fit.classes_[least]!r} can never be predicted: lower n_neighbors, or weigh votes by distance"
+    advice = f"class {fit.classes_.tolist()[least]!r} can never be predicted: lower n_neighbors, or weigh votes by distance"
     return k.at_least(counts[least], int(fit.n_neighbors) / len(counts), advice, unit="rows")
 
 
@@ -55,7 +55,7 @@ def classes_can_win(fit):
 def no_class_dominates(fit):
     counts = _class_counts(fit)
     most = int(np.argmax(counts))
-    advice = f"most votes go to {fit.classes_[most]!r} by number alone: judge by recall, or balance the classes"
+    advice = f"most votes go to {fit.classes_.tolist()[most]!r} by number alone: judge by recall, or balance the classes"
     return k.at_most(counts[most] / counts.sum(), MOST, advice, unit="share")
 
 
