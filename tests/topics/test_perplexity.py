@@ -291,6 +291,7 @@ def test_an_infinite_perplexity_says_why_and_its_advice_helps():
     assert np.isinf(float(found))
     assert not np.isnan(found.standard_error)
     assert "smoothing=0.01" in str(found)
+    assert (found.standard_error, found.bias) == (np.inf, 0.0)
     helped = perplexity(model, test, method="completion", smoothing=0.01)
     assert np.isfinite(float(helped))
     assert "smoothing" not in str(helped)

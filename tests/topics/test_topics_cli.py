@@ -45,6 +45,20 @@ def test_topics_as_json(file, tmp_path):
     assert {one["word"] for one in found["several"]} == {"cat", "dog", "pet", "loss", "risk", "fit"}
 
 
+def test_a_text_becomes_topics_a_document_a_line(tmp_path):
+    """Words of more than half of the documents are left out; certify and transform read the same file."""
+    texts, saved = tmp_path / "texts.txt", tmp_path / "m.lemma"
+    texts.write_text("\n".join(f"the {one}" for one in TEXTS) + "\n")
+    invoke("fit", "lda", texts, "-s", "n_components=2", "-s", "random_state=0", "--save", saved)
+    model = lemmata.load(saved)
+    assert model.feature_names_in_.tolist() == ["cat", "dog", "fit", "loss", "pet", "risk"]
+    shares = np.loadtxt(invoke("transform", saved, texts).splitlines()[1:], delimiter=",")
+    np.testing.assert_allclose(shares, model.transform(TEXTS), atol=1e-12)
+    assert "documents_fitted" in invoke("certify", saved, texts, code=3)
+    assert "leave out the options" in invoke("fit", "lda", texts, "--target", "0", code=1)
+    assert "of no kind" in invoke("fit", "kmeans", texts, code=1)
+
+
 def test_a_table_of_counts_becomes_topics(tmp_path):
     """Counts with words for names, fitted and read without Python; and numbers whose words stand in a file."""
     (tmp_path / "counts.csv").write_text("cat,dog,loss\n2,1,0\n1,2,0\n0,0,3\n")

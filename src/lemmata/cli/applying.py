@@ -62,7 +62,7 @@ def predict(
     safe_csv: SafeCsv = False,
     as_json: AsJson = False,
 ) -> None:
-    """Predict the number, class, cluster or component of each row of a table by a saved model.
+    """Predict the number, class or cluster of each row of a table.
 
     Where the model and the table have names, columns are matched by name: their order does not matter, and columns
     that the model does not know are named and not used."""

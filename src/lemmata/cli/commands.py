@@ -65,7 +65,9 @@ def demo(
     ),
     as_json: AsJson = False,
 ) -> None:
-    """Compress 1,797 digits, complete them from 40 % of the pixels, cluster them, print the certificates, draw demo.png."""
+    """Compress, complete and cluster 1,797 digits, and draw demo.png.
+
+    They are completed from 40 % of the pixels; every certificate is printed."""
     from lemmata.cli.demo import play
 
     check_writable(out)
@@ -128,7 +130,7 @@ def fit(
     report: Report = None,
     as_json: AsJson = False,
 ) -> None:
-    """Fit a model to a table, or a completion model to ratings, and print its certificate.
+    """Fit a model to a file of data and print its certificate.
 
     Models that predict a column need --target COLUMN. Completion models read one entry per line (user, item, rating); with
     --matrix a table whose empty cells are unknown. Models of words (skipgram) read a text file, a sentence a line; topic models
@@ -229,7 +231,9 @@ def certify(
     report: Report = None,
     as_json: AsJson = False,
 ) -> None:
-    """Check every claim about a saved model again, or about vectors of words (.txt, .bin, .safetensors), which need no DATA.
+    """Check every claim about a saved model again.
+
+    FILE may also be vectors of words (.txt, .bin, .safetensors), which need no DATA.
 
     DATA is what the model was fitted to, read with the same options (--test and --seed too).
 

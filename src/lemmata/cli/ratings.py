@@ -29,7 +29,7 @@ def diagnose(
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Tell what these ratings can determine of a matrix of some rank, before any fit."""
+    """Say what ratings determine of a matrix of some rank."""
     from lemmata.completion.als.implicit import diagnose_implicit
     from lemmata.completion.recovery import diagnose as diagnose_explicit
 
@@ -83,7 +83,7 @@ def recommend(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Recommend items to users of a completion model, or of a file of ratings.
+    """Recommend items, by a completion model or a file of ratings.
 
     From ratings, a model of what people choose is fitted first (ALS with implicit feedback), and compared with mere popularity
     on a tenth of them.

@@ -38,10 +38,30 @@ parameter or option); 3 the certificate does not hold: a claim fails, is broken 
 UsageError: Any = typer.BadParameter.__base__
 
 
+IN_ORDER = (
+    *(
+        "demo",
+        "models",
+        "fit",
+        "certify",
+        "info",
+        "predict",
+        "transform",
+        "evaluate",
+        "diagnose",
+        "recommend",
+    ),
+    *("topics", "nearest", "analogy", "atlas", "warm"),
+)
+
+
 class Commands(TyperGroup):
     """The commands, with one answer to everything that can go wrong: a line on stderr and an exit code."""
 
     words: tuple[str, ...] = ()  # the command line, without the name of the program
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        return sorted(super().list_commands(ctx), key=IN_ORDER.index)
 
     def main(self, *args: Any, **options: Any) -> Any:
         given = args[0] if args else options.get("args")
@@ -51,7 +71,8 @@ class Commands(TyperGroup):
         except UsageError as error:
             path = error.ctx.command_path if error.ctx is not None else "lemmata"
             words = shorten(one_line(error.format_message()))
-            print(f"lemmata: {words} See: {path} --help", file=sys.stderr)
+            end = "" if words.endswith((".", "?")) else "."
+            print(f"lemmata: {words}{end} See: {path} --help", file=sys.stderr)
             code = BAD_USAGE
         except OSError as error:  # of --help and --version, which run no command
             if os.environ.get("LEMMATA_DEBUG"):

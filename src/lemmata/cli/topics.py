@@ -47,7 +47,7 @@ def topics(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show the topics of a saved model: how large they are and their likeliest words.
+    """Show the topics of a saved model, with their likeliest words.
 
     Without --documents, sizes are those in the documents that the model was fitted to; coherence needs --documents."""
     if picture is not None:

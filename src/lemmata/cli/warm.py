@@ -13,7 +13,7 @@ from lemmata.cli.shell import command
 
 @command
 def warm() -> None:
-    """Compile the kernels ahead (a few minutes, once): later fits of large data start at once."""
+    """Compile the kernels ahead: a few minutes, once."""
     from multiprocessing import get_context
 
     from lemmata.core.engine import cores

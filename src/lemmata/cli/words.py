@@ -149,7 +149,7 @@ def nearest_words(
     among: Among = None,
     as_json: AsJson = False,
 ) -> None:
-    """List the words most similar to a word, with the cosines of their vectors."""
+    """List the words most similar to a word, with their cosines."""
     vectors, wanted = word_vectors(file), words if len(words) > 1 else words[0]
     _show(_look_up(lambda: vectors.nearest(wanted, n, among=among)), as_json)
 
@@ -167,7 +167,9 @@ def analogy(
     among: Among = None,
     as_json: AsJson = False,
 ) -> None:
-    """A is to B as C is to what? `lemmata analogy v.lemma man king woman`"""
+    """Answer: A is to B as C is to what?
+
+    For example: lemmata analogy v.lemma man king woman"""
     vectors = word_vectors(file)
     _show(_look_up(lambda: vectors.analogy(a, b, c, n, method=method, among=among)), as_json)
 

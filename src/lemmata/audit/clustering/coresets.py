@@ -150,7 +150,7 @@ def strays(fit: Fit, variance: float = 1.0) -> float:
 
 
 @statistical(
-    "the weights add up to the data's, as near as so many draws come",
+    "the weights add up to those of the data, up to the error of so many draws",
     "CIL20 6.2.3",
     confidence=0.95,
 )
@@ -163,7 +163,7 @@ def total_weight_kept(fit):
 
 
 @statistical(
-    "the cost of the mean is kept, as near as so many draws come",
+    "the cost of the mean is kept, up to the error of so many draws",
     "CIL20 6.2.3",
     confidence=0.95,
     needs=(truth,),
@@ -207,7 +207,7 @@ def _costs(data: Blocks, sets: list[Array], frame: Frame) -> Array:
 
 
 @proved(
-    "costs of rows as centres, drawn without regard to it, are kept within ε/2 (φ(Q) + φ(mean))",
+    "with random rows as centres, costs are kept within ε/2 (φ(Q) + φ(mean))",
     "CIL20 6.2.3",
     needs=(truth,),
     cost=_passes(1, SETS * CENTERS),
@@ -234,7 +234,7 @@ def _own_cost(fit: Fit) -> float:
 
 
 @proved(
-    "costs of centres sought on the coreset are kept within ε φ(Q)",
+    "with centres fitted to the coreset, costs are kept within ε φ(Q)",
     "CIL20 (6.4)",
     needs=(truth,),
     cost=_own_cost,

@@ -245,7 +245,7 @@ ONE_BATCH = "one batch has one cost: there is nothing to compare"
 NEVER_ROSE = never_rose("the cost never rose", SOURCE, _rounding_of_costs, needs_steps=ONE_BATCH)
 
 
-@proved("every centre is the nearest one of some row", SOURCE, needs=(nearest,))
+@proved("every centre is the nearest one to at least one row", SOURCE, needs=(nearest,))
 def no_empty_cluster(fit):
     """The notes re-seed an empty cluster at random; a centre without rows is one that the cost could have used."""
     weight = nearest(fit).weight
@@ -253,7 +253,7 @@ def no_empty_cluster(fit):
     return at_least(int((weight > 0).sum()), len(weight), unit="clusters with rows", advice=advice)
 
 
-@proved("moving every centre to the mean of its rows lowers the cost by at most 0.01 %", SOURCE, needs=(nearest,))  # fmt: skip
+@proved("the next step of Lloyd's algorithm lowers the cost by at most 0.01 %", SOURCE, needs=(nearest,))  # fmt: skip
 def fixed_point(fit):
     """One step of Lloyd's: the centre of a cluster of weight W moved by δ to its mean lowers the cost by exactly W‖δ‖².
 
@@ -300,7 +300,7 @@ def descent(fit: Fit) -> LloydSteps:
     return LloydSteps(path[int(costs.argmin())], tuple(map(float, gains)), _is_still(path[-1]))
 
 
-@proved("Lloyd's steps, continued from here, lower the cost by at most 1 % in all", SOURCE, needs=(descent,))  # fmt: skip
+@proved("further steps of Lloyd's algorithm lower the cost by at most 1 % in all", SOURCE, needs=(descent,))  # fmt: skip
 def no_steps_left(fit):
     """The steps are made, as far as the budget goes. If it ends before they do, a percent gained so far fails all the same."""
     known = descent(fit)

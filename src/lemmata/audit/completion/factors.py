@@ -57,7 +57,9 @@ NEVER_ROSE = never_rose(
 
 
 @claims.rule_of_thumb(
-    "steps that shrink faster than 1/√t: their noise dies out", "Robbins & Monro 1951", about="run"
+    "the steps shrink faster than 1/√t, so that their noise dies out",
+    "Robbins & Monro 1951",
+    about="run",
 )
 def steps_shrink(fit):
     """p in γ_t ∝ (1 + t)^−p, from the first and the last epoch. Σγ_t = ∞ and Σγ_t² < ∞ ask for ½ < p ≤ 1."""
@@ -65,9 +67,7 @@ def steps_shrink(fit):
     if len(rates) < 2:
         return claims.unknown("one epoch shows no schedule")
     exponent = math.log(rates[0] / rates[-1]) / math.log(len(rates))
-    advice = (
-        "the factors keep trembling around a minimum: pass decay above 0.5, or learning_rate='auto'"
-    )
+    advice = "the factors keep fluctuating around a minimum: pass decay above 0.5, or learning_rate='auto'"
     return claims.at_least(exponent, math.nextafter(0.5, 1), advice, unit="p")
 
 
@@ -98,7 +98,7 @@ def half_sweep_gain(fit: claims.Fit) -> float:
 
 
 @claims.proved(
-    "a fixed point: solving either side again gains less than 0.01 % of the objective",
+    "solving either side again lowers the objective by less than 0.01 %",
     "CIL (2.38)",
     needs=(half_sweep_gain,),
 )
@@ -108,7 +108,7 @@ def fixed_point(fit):
 
 
 @claims.proved(
-    "solving either side exactly would gain less than 1 % of the objective",
+    "solving either side exactly would lower the objective by less than 1 %",
     "CIL (2.38)",
     needs=(half_sweep_gain,),
 )
@@ -137,7 +137,7 @@ def slope_at(problem: Factored, nonnegative: bool = False) -> float:
 
 
 @claims.rule_of_thumb(
-    "a first-order point: the terms of the gradient cancel but for 0.2 %",
+    "a first-order point: the gradient is at most 0.2 % of the size of its terms",
     "CIL (2.38)",
     needs=(slope,),
 )
@@ -182,7 +182,7 @@ def _curvature_cost(fit: claims.Fit, products: int = FEW_PRODUCTS) -> float:
 
 
 @claims.statistical(
-    "a minimum, not a saddle: no direction curves down by over 1e-3 of what a row feels alone",
+    "a minimum, not a saddle: no direction curves down by more than 1e-3 of the curvature of single rows",
     "CIL 2.4.3, (2.18)",
     confidence=1 - 2 * RISK,
     cost=_curvature_cost,
@@ -192,7 +192,7 @@ def second_order_minimum(fit):
     """The smallest eigenvalue of the Hessian modulo gauge, in units of the curvature that each row feels alone."""
     problem = problem_of(fit)
     if fit.get("nonnegative", False):
-        why = "with a bound at 0 this is a question of copositivity, which nobody can answer at this size"
+        why = "with a bound at 0 this is a question of copositivity, which cannot be decided at this size"
         return claims.unknown(why)
     if slope(fit) > SLOPE:
         return claims.unknown(
@@ -220,7 +220,7 @@ def _saddle(fit: claims.Fit, problem: Factored, found: Curvature) -> claims.Evid
     """A direction that curves down is its own proof, if following it pays."""
     step = fit.witness("lowest_on_line", problem, found.direction)
     if step is None:
-        return claims.unknown(f"curvature {found.value:.1e}, and nobody looked for what it gains")
+        return claims.unknown(f"curvature {found.value:.1e}; what it gains was not searched for")
     after = problem.move(problem.at.move(step, found.direction)).objective
     gained = 1 - after / problem.objective if problem.objective > 0 else 0.0
     if not gained >= WORTH:  # so for a step that is no number

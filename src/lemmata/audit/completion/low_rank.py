@@ -128,7 +128,7 @@ def _refit_cost(fit: claims.Fit) -> float:
 
 
 @claims.rule_of_thumb(
-    "predictions of unknown entries are at least 0.9 times as far from the fill as the known entries ask for",
+    "predictions of unknown entries are at least 0.9 times as far from the fill as the known entries suggest",
     "CIL 2.3.4",
     cost=_refit_cost,
 )
@@ -186,7 +186,7 @@ def leading_singular_pair(fit):
 
 
 @claims.proved(
-    "the loss fell by at least 99.9 % of ½σ₁²: what the first way out of the saddle at 0 gains",
+    "the loss fell by at least 99.9 % of ½σ₁², what leaving the saddle at 0 along the leading pair gains",
     "CIL (2.18)",
     cost=_spectrum_cost,
 )

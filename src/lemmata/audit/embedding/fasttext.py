@@ -81,7 +81,7 @@ def beats_one_answer(fit: Fit):
         best = -float(shares @ np.log(shares))
     if best == 0:
         return unknown("all these texts are of one class")
-    advice = "nothing was learnt: raise epochs or learning_rate, or look at the labels"
+    advice = "nothing was learned: raise epochs or learning_rate, or look at the labels"
     return at_most(mean_loss(fit)[0] / best, BELOW, advice, unit="share of the constant's loss")
 
 

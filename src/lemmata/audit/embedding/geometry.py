@@ -120,7 +120,7 @@ def spread(fit: claims.Fit) -> Array:
 
 
 @claims.rule_of_thumb(
-    "directions, their mean taken off, spread over at least a tenth of the dimensions they have",
+    "directions, less their mean, spread over at least a tenth of their dimensions",
     "Roy & Vetterli 2007",
     needs=(spread,),
 )

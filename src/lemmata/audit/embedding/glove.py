@@ -122,7 +122,7 @@ never_rose = attributes.never_rose(
 
 
 @rule_of_thumb(
-    "a first-order point: the terms of the gradient cancel but for 0.2 %",
+    "a first-order point: the gradient is at most 0.2 % of the size of its terms",
     "CIL (2.38)",
     cost=per_pair(7),
     needs=(problem,),
@@ -169,7 +169,7 @@ def bands(N: Array) -> list[tuple[str, Array]]:
 
 
 @rule_of_thumb(
-    "for rare and for frequent pairs alike, vectors leave at most 95 % of what the best biases leave of ln N",
+    "for rare and for frequent pairs alike, the error of ln N is at most 95 % of that of biases alone",
     "CIL (3.56); CIL20 5.4",
     cost=per_pair(2),
     needs=(problem,),

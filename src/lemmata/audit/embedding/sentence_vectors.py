@@ -117,7 +117,7 @@ def largest_removed(fit: claims.Fit):
 
 
 @claims.rule_of_thumb(
-    "99 in 100 texts hold a known word", "ML Text Representation", cost=claims.passes(1)
+    "at least 99 % of the texts have a known word", "ML Text Representation", cost=claims.passes(1)
 )
 def texts_known(fit: claims.Fit):
     """Texts without one are zeros: nothing is known of them."""
@@ -227,7 +227,7 @@ def beats_frequencies(fit: claims.Fit):
     if not n:
         return claims.unknown("no sentence has a word to predict")
     best = frequencies_alone(fit.counts_, fit.sample, fit.ns_exponent, fit.negative)
-    advice = "little was learnt from sentences: raise epochs or alpha, or pass more text"
+    advice = "little was learned from sentences: raise epochs or alpha, or pass more text"
     note = f"{n:,} targets: {loss:.4g}, frequencies {best:.4g}"
     return claims.at_most(
         loss / best, BELOW, advice, unit="share of the frequencies' loss", note=note

@@ -316,7 +316,7 @@ def beats_frequencies(fit):
     note = "a pair: {:.4g}; of frequencies alone {:.4g}; least of all functions {:.4g}".format(
         *each
     )
-    advice = "train more epochs, or raise alpha: nothing about pairs was learnt"
+    advice = "train more epochs, or raise alpha: nothing about pairs was learned"
     if fit.get("tied", False) and not fit.get("biases", False):
         advice = "⟨z_w, z_w⟩ is never below 0: pass biases=True, or tied=False"
     return claims.at_most(

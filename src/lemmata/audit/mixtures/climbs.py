@@ -85,7 +85,7 @@ def _two_steps(parts: Any, facts: FitFacts) -> Array:
 
 
 @claims.rule_of_thumb(
-    "climbing on by EM gains at most 0.125 nats, all together",
+    "further EM steps raise the log-likelihood by at most 0.125 nats in all",
     "CIL (3.13), (3.14); Aitken 1926",
     needs=(climb,),
 )
@@ -104,8 +104,10 @@ def fixed_point(fit):
             "rounding of the means alone costs as much", measured=low, unit="nats to go"
         )
     if low <= TO_GO < high:
-        return claims.unknown("EM crawls: rounding hides its rate", measured=low, unit="nats to go")
-    advice = "EM has not arrived: lower tol, or raise max_iter"
+        return claims.unknown(
+            "EM converges so slowly that rounding hides its rate", measured=low, unit="nats to go"
+        )
+    advice = "EM has not converged: lower tol, or raise max_iter"
     if np.asarray(fit.weights_).dtype == np.float32:
         advice += "; if that does not help, float32 is too coarse for numbers so far from zero"
     return claims.at_most(
@@ -131,7 +133,7 @@ def _nudging_work(fit: claims.Fit) -> float:
 
 
 @claims.rule_of_thumb(
-    "no nudge of the components lets EM climb higher",
+    "from no nearby start that was tried does EM climb higher",
     "CIL 3.1.3; Dempster, Laird & Rubin 1977",
     needs=(facts_of,),
     cost=_nudging_work,

@@ -259,7 +259,7 @@ def _half_work(fit: claims.Fit) -> float:
 
 
 @claims.statistical(
-    "one component fewer would not do",
+    "one component fewer explains the rows worse: a split likelihood ratio above 100",
     "CIL20 6.4; Wasserman, Ramdas & Balakrishnan 2020",
     confidence=CONFIDENCE,
     needs=(facts_of,),

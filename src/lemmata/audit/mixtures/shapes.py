@@ -31,7 +31,7 @@ TOO_LITTLE = "too little work allowed to continue without reg_covar: pass second
 
 
 @proved(
-    "every component lives on at least as many rows as its shape needs",
+    "every component has at least as many rows as its shape needs",
     "ML Gaussian Mixture Models",
     needs=(facts_of,),
 )

@@ -203,7 +203,7 @@ def beats_pca_on_new_rows(fit: k.Fit) -> k.Evidence:
     gain = mean_gain(draws, RISK / 2)
     mine, pca = (f"{100 * errors.mean() / known.total:.3g} %" for errors in (own, theirs))
     note = f"mean error {mine} of the variance, PCA {pca}, {len(rows):,} rows"
-    advice = "it learnt its training rows: fewer epochs (early_stopping=True), smaller layers, more rows; or use PCA"
+    advice = "it memorised its training rows: fewer epochs (early_stopping=True), smaller layers, more rows; or use PCA"
     undecided = f"between {gain.lower:.3g} and {gain.upper:.3g}, too few rows to tell"
     return beats(gain, note, advice, unit="share", undecided=undecided)
 

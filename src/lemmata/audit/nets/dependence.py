@@ -191,7 +191,7 @@ def causal(fit: k.Fit) -> k.Evidence:
             found.append(hidden := look_for_leaks(own, examples, key, axis, False, tokens))
             if hidden.change > SAME:
                 why = f"no leak at these weights, but one as soon as the zeros of {moved} are"
-                return k.unknown(f"{why} learnt: {hidden.where}")
+                return k.unknown(f"{why} learned: {hidden.where}")
     finally:
         own.reset()
     worst = max(found, key=lambda one: one.change)

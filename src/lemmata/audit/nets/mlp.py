@@ -302,7 +302,7 @@ def little_to_gain(fit: claims.Fit) -> claims.Evidence:
         raise claims.CannotTell("y does not vary, so a constant prediction costs nothing")
     theta, better = parameters_of(fit), fit.witness("better_network_weights", STEPS, found.powers)
     if better is None:
-        raise claims.CannotTell("searches are switched off, and nobody looked for better weights")
+        raise claims.CannotTell("searches are switched off: better weights were not searched for")
     if [np.shape(part) for part in better] != [part.shape for part in theta]:
         raise claims.CannotTell("the search found weights of another network")
     with np.errstate(over="ignore", invalid="ignore"):
@@ -319,7 +319,9 @@ def little_to_gain(fit: claims.Fit) -> claims.Evidence:
     return claims.at_most(gain, GAIN, advice, "gain / constant", witness={"weights": shown})
 
 
-@claims.proved("no hidden unit is the same on every row", "CIL (4.24)", needs=(forward_pass,))
+@claims.proved(
+    "no hidden unit has the same output on every row", "CIL (4.24)", needs=(forward_pass,)
+)
 def units_alive(fit: claims.Fit) -> claims.Evidence:
     """A ReLU that is 0 on all rows passes nothing on and, its slope being 0, learns nothing any more."""
     found = forward_pass(fit)

@@ -147,7 +147,7 @@ def layers_before(own: Copy, examples: Examples) -> dict[str, Any]:
 
 
 @k.rule_of_thumb(
-    "weights before a batch norm times ½ or 2 leave the outputs of training mode as they are, to 0.1 %",
+    "multiplying the weights before a batch norm by ½ or 2 leaves outputs in training mode as they are, to 0.1 %",
     "ML Batch Normalization",
     cost=forwards(lambda fit: 2.0 * len(batch_norms(fit.module_)) + 2, ROWS),
 )

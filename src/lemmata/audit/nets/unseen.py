@@ -221,7 +221,7 @@ def predict_linearly(fit: Fit, found: UnseenRows, kind: str) -> Array:
     train, rows = ((X - mean) / deviation for X in (found.train, found.rows))
     line = fit.witness("linear_baseline", kind, train, found.train_y, found.weights)
     if line is None:
-        raise CannotTell("searches are switched off, and nobody fitted a line to compare with")
+        raise CannotTell("searches are switched off: no linear model was fitted to compare with")
     if not excess_of_line(kind, train, found.train_y, found.weights, *line) <= LINE:
         raise CannotTell("the line to compare with was not found: its regression did not arrive")
     return rows @ line[0] + line[1]

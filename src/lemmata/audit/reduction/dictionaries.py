@@ -42,7 +42,7 @@ def atoms_normalised(fit: Fit):
 
 
 @proved(
-    "the codes lose no more than the best subspace of as many dimensions as they have numbers",
+    "the codes lose no more than the best subspace with as many dimensions as a code has numbers",
     "CIL20 10; CIL Thm 1.4.4",
     cost=lambda fit: float(fit.data.size) * fit.data.shape[1] + 10.0 * fit.data.shape[1] ** 3,
     needs=(row_codes,),

@@ -200,7 +200,7 @@ def most_variance(fit):
 
 
 @claims.rule_of_thumb(
-    "every kept eigenvalue stands above rounding", "CIL Thm 1.4.7", needs=(kernel_matrices.facts,)
+    "every kept eigenvalue is above rounding error", "CIL Thm 1.4.7", needs=(kernel_matrices.facts,)
 )
 def above_rounding(fit):
     known = kernel_matrices.facts(fit)

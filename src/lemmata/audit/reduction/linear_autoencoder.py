@@ -179,7 +179,7 @@ def axes_identified(fit):
     signs = np.where((W.T * U).sum(axis=0) < 0, -1.0, 1.0)
     off = max(float(np.linalg.norm(F * signs - U, axis=0).max()) for F in (W.T, V))
     if fit.model.basis == "pca":
-        advice = "close variances are told apart slowly: lower tol and raise max_iter"
+        advice = "close variances are separated slowly: lower tol and raise max_iter"
         free = "the signs"
     else:
         advice = "read the subspace, not its coordinates; or pass basis='pca'"

@@ -146,7 +146,7 @@ def _bounds(X: Array, D: Array, alpha: float, positive: bool, U: Array) -> Array
 
 
 @proved(
-    "with the atoms that it uses, no code of a row is closer by more than 1e-6 of ‖x‖²",
+    "with the atoms it uses, no other code is closer to its row by more than 1e-6 of ‖x‖²",
     "CIL20 9; normal equations",
     needs=(row_codes,),
 )

@@ -247,7 +247,7 @@ def topics_determined(fit: claims.Fit):
 
 
 @claims.rule_of_thumb(
-    "every topic lives on at least five documents", "CIL 3.2.2", needs=(mixture_facts,)
+    "every topic is spread over at least five documents", "CIL 3.2.2", needs=(mixture_facts,)
 )
 def topics_supported(fit: claims.Fit):
     """(Σ_d n_dz)²/Σ_d n_dz² of the expected tokens n_dz of topic z: as many documents as would share it evenly."""

@@ -84,7 +84,7 @@ def by_chance(halves: Array, within: float) -> float:
 
 
 @rule_of_thumb(
-    "the log-likelihoods of all chains wander about the same values", "Gelman & Rubin 1992"
+    "the log-likelihoods of all chains vary around the same value", "Gelman & Rubin 1992"
 )
 def chains_agree(fit: Fit):
     """R̂ of ln p(w, z) over the kept passes of each chain."""

@@ -57,7 +57,7 @@ def as_matrix(data: Any) -> Any:
 
 
 @statistical(
-    "knows documents like the held-out ones better than the unigram does, gains capped",
+    "predicts documents like the held-out ones better than word frequencies do, gains capped",
     "CIL 3.2.4; Wallach et al. 2009; Waudby-Smith & Ramdas 2024",
     cost=_cost,
     confidence=1 - RISK,

@@ -66,7 +66,7 @@ def compare_losses(
 
 
 @k.statistical(
-    "at most 1 % of these rows equal a training row of any candidate, or lie far nearer to one than those to each other",
+    "at most 1 % of these rows equal a training row of a candidate, or lie far nearer to one than training rows to each other",
     "ML Generalisation; Clopper–Pearson",
     confidence=UNSEEN,
 )
@@ -132,7 +132,7 @@ def best_alone(fit):
         return k.at_least(float(others.min()), 0, unit="ahead by at least")
     same = [names[i] for i in np.flatnonzero(found.behind <= 0) if i != found.chosen]
     more = f" and {len(same) - 4} more" if len(same) > 4 else ""
-    return k.unknown(f"not told apart from {', '.join(same[:4])}{more}")
+    return k.unknown(f"not distinguishable from {', '.join(same[:4])}{more}")
 
 
 COMPARISON_CLAIMS = (candidates_unseen, good_choice, best_alone)
@@ -142,7 +142,7 @@ COMPARISON_CLAIMS = (candidates_unseen, good_choice, best_alone)
 
 
 @k.statistical(
-    "in every fold at most 1 % of the test rows equal a training row, or lie far nearer to one than those to each other",
+    "in every fold at most 1 % of test rows equal a training row, or lie far nearer to one than training rows to each other",
     "ML Cross-validation; Clopper–Pearson",
     confidence=UNSEEN,
 )

@@ -150,7 +150,7 @@ def interval_of_folds(
 
 
 @k.statistical(
-    "at most 1 % of these rows equal a training row, or lie far nearer to one than those to each other",
+    "at most 1 % of these rows equal a training row, or lie far nearer to one than training rows to each other",
     "ML Generalisation; Clopper–Pearson",
     confidence=UNSEEN,
 )

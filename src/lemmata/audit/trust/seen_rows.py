@@ -226,7 +226,7 @@ def _judge(rows: Any, test: Any, what: str) -> Evidence:
     if numbers := _numbers(rows, test):
         near = find_near(numbers[0][first], counts, numbers[1][new])
     if near is not None and near.too_near:
-        advice = f"they lie nearer to {what} than those to each other: test on held-out rows"
+        advice = f"they lie nearer to {what} than those lie to each other: test on held-out rows"
         return at_most(near.share, near.allowed, advice, "share too near", kind=STATISTICAL)
     if seen and _never_repeats(rows):
         return at_most(seen, 0, advice, unit="trained on", kind=RULE_OF_THUMB)

@@ -201,7 +201,7 @@ def averages_several(fit):
     return k.at_least(_effective(fit), COMPANY, advice, unit="rows")
 
 
-@k.proved("the bandwidth chosen is inside of what was compared", "by definition")
+@k.proved("smaller and larger bandwidths than the chosen one were compared", "by definition")
 def bandwidth_inside(fit):
     """At the end of the range another bandwidth may be better."""
     compared = fit.get("bandwidths_")

@@ -225,7 +225,7 @@ def _cost_of_shuffling(fit: claims.Fit) -> float:
 
 
 @claims.statistical(
-    "neighbours without the row itself predict its target better than 99 % of shuffled targets let them",
+    "leave-one-out predictions are better than those of 99 % of shuffled targets",
     "ML k-Nearest Neighbors; permutation test",
     confidence=1 - BEATEN,
     cost=_cost_of_shuffling,
@@ -326,7 +326,7 @@ def intrinsic_dimension(asked: Neighbourhoods) -> float:
 
 
 @claims.rule_of_thumb(
-    "k of the rows fill at most 0.6 of each side of what all of them fill, by the dimension of the data: (k/n)^(1/m)",
+    "k neighbours span at most 0.6 of the data's width in each direction, by its dimension m: (k/n)^(1/m)",
     "ML Curse of dimensionality; Levina & Bickel 2004",
     needs=(ask,),
 )

@@ -33,7 +33,7 @@ def _class_counts(fit: k.Fit) -> Array:
 
 
 @k.proved(
-    "every class has rows enough to win a vote of k: k/c for c classes",
+    "every class has enough rows to win a vote of k among c classes: k/c",
     "by counting",
     cost=lambda fit: float(fit.data.shape[0]),
 )

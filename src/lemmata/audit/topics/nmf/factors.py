@@ -113,7 +113,7 @@ NEVER_ROSE = never_rose(
 
 
 @claims.rule_of_thumb(
-    "no entry of either factor wants to move: min(factor, slope) is below 1 % of the data",
+    "a first-order point: |min(entry, its gradient)| is below 1 % of the data for both factors",
     "KKT conditions of CIL (3.40)",
     needs=(facts.error_of,),
 )
@@ -171,7 +171,7 @@ def _spectrum_work(fit: claims.Fit) -> float:
 
 
 @claims.proved(
-    "at most 5 % of the squares are lost beside the best matrix of rank k with any signs",
+    "the error exceeds that of the best matrix of rank k with any signs by at most 5 % of the squares",
     "Eckart & Young; CIL Thm 2.3.4",
     cost=_spectrum_work,
     needs=(facts.error_of,),
