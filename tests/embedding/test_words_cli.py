@@ -1,6 +1,8 @@
 """Models of texts and their vectors on the command line."""
 
 import json
+import re
+import shlex
 
 import numpy as np
 import pytest
@@ -37,6 +39,21 @@ def test_nearest_words_are_those_of_the_model(saved):
         word for word, _ in model.vectors_.analogy("t0w1", "t0w2", "t1w1", 2)
     ]
     assert len(invoke("nearest", saved / "v.lemma", "t0w1", "t0w2").splitlines()) == 6
+
+
+@pytest.mark.parametrize("words", [150, 600])
+def test_the_command_that_is_printed_for_collapsed_vectors_helps(tmp_path, words):
+    """Five epochs of a small text leave all vectors in one direction; the printed command, run as it is, does not."""
+    rng, path = np.random.default_rng(words), tmp_path / "a text.txt"
+    p = 1 / np.arange(1, words + 1)  # Zipf; half of every sentence is of one of four topics
+    topics = [np.where(rng.integers(0, 4, words) == 0, p, 0) for _ in range(4)]
+    laws = [one / one.sum() / 2 + p / p.sum() / 2 for one in topics]
+    lines = [rng.choice(words, 12, p=laws[t]) for t in rng.integers(0, 4, 2 * words)]
+    path.write_text("\n".join(" ".join(f"w{i}" for i in line) for line in lines))
+    out = invoke("fit", "skipgram", path, "-s", "random_state=0")
+    assert re.search(r"fails +directions_spread", out)
+    command = re.findall(r"(?m)^  \$ lemmata (fit .*--set epochs=.*)$", out)[0]
+    assert re.search(r"holds +directions_spread", invoke(*shlex.split(command)))
 
 
 def test_vectors_of_others_are_read_and_models_certified_again(saved):
