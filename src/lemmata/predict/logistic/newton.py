@@ -4,7 +4,8 @@
 
 Near the minimum t = 1 and the number of right digits doubles a step (ML, "Newton"). Three savings, none of which changes the
 minimum: H is kept while the steps with it still shrink the Newton decrement ∇FᵀH⁻¹∇F by a factor of twenty; it is summed
-in float32 as long as that works; and large data starts from the minimum on a sample of its rows, with the Hessian found there.
+in float32 as long as that works, and of thin sparse rows not at all (thin.py); and large data starts from the minimum on a
+sample of its rows, with the Hessian found there.
 
     >>> from sklearn.datasets import load_iris
     >>> from lemmata.core import Blocks, run
@@ -30,6 +31,7 @@ import scipy.linalg
 from lemmata.core.loop import MaxSteps, run
 from lemmata.core.store import storable
 from lemmata.predict.logistic import problem as linear
+from lemmata.predict.logistic.thin import fit_intercept_alone, is_thin, solve_by_products
 
 Array = np.ndarray
 ENOUGH = 1e-4  # of the decrease that the gradient promises (Armijo)
@@ -60,7 +62,9 @@ class NewtonState:
     first: float  # how far from the minimum, in the two measures of LinearProblem.slack
     gap: float
     hessian: Array | None = None  # (m, D, D) or (mD, mD); None: to be summed again
-    single: bool = True  # whether float32 has been good enough so far
+    single: bool = (
+        True  # whether float32, or products in the place of a Hessian, have been good enough so far
+    )
     stalled: bool = False  # no better point was found, or rounding leaves nothing to gain
     promised: float = np.inf  # the decrement of the last step, relative to the objective
 
@@ -91,6 +95,9 @@ class NewtonAlgorithm:
     def init(self, data: linear.LinearProblem, rng: Any) -> NewtonState:
         work = data.data.shape[0] * (data.m * data.D) ** 2 / (1 if data.loss.coupled else data.m)
         single = work >= SINGLE_WORK and data.fits_single()
+        if not data.small and is_thin(data):
+            start = fit_intercept_alone(data) if self.start is None else self.start
+            return NewtonState.of(refuse_overflow(data.at(start)), data)
         if self.start is None and self.sampling and work >= SAMPLE_WORK:
             found = self._on_a_sample(data, single)
             if found is not None:
@@ -117,6 +124,11 @@ class NewtonAlgorithm:
         point, H, single = state.point, state.hessian, state.single
         if data.small:
             return self._small_step(state, data)
+        if H is None and single and is_thin(data):
+            thin = self._thin_step(state, data)
+            if thin is not None:
+                return thin
+            single = False
         fresh = H is None
         if H is None:
             H = data.at(point.W, 2, single).hessian
@@ -141,6 +153,23 @@ class NewtonAlgorithm:
             stalled=not moved.any() or nothing_left(decrement, found, lambda: left),
             promised=share_of(decrement, found),
         )
+
+    def _thin_step(self, state: NewtonState, data: linear.LinearProblem) -> NewtonState | None:
+        """A step without a Hessian; None where that leads nowhere."""
+        solved = solve_by_products(data, state.W, state.gradient)
+        if solved is None:
+            return None
+        p, decrement = solved
+        found, moved = search_line(data, state.point, p, decrement)
+        if not moved.all():
+            return None
+
+        def left() -> Array:
+            then = solve_by_products(data, found.W, found.gradient)
+            return decrement if then is None else then[1]
+
+        stalled = nothing_left(decrement, found, left)
+        return NewtonState.of(found, data, stalled=stalled, promised=share_of(decrement, found))
 
     def _small_step(self, state: NewtonState, data: linear.LinearProblem) -> NewtonState:
         """A step of a problem so small that calls cost more than arithmetic: loss and Hessian of every point in one pass."""
