@@ -1,17 +1,18 @@
 """Logistic solvers whose full step is refused by how the problem is made, and fits that stop before they arrive."""
 
 import warnings
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from numpy.testing import assert_allclose
 from sklearn.exceptions import ConvergenceWarning
 from test_logistic import drawn
 
 from lemmata import LogisticRegression
 from lemmata.core import Blocks, MaxSteps, run
-from lemmata.predict.logistic import _twins, newton
+from lemmata.predict.logistic import _twins, newton, thin
 from lemmata.predict.logistic import problem as problem_module
 from lemmata.predict.logistic.l1 import (
     ProxNewtonAlgorithm,
@@ -167,3 +168,47 @@ def test_what_rounding_leaves_is_no_news(options, k):
         warnings.simplefilter("error", ConvergenceWarning)
         model = LogisticRegression(tol=1e-30, max_iter=1000, **options).fit(X, y)
     assert model.stopped_ == "finished"
+
+
+# --- thin sparse rows -------------------------------------------------------------------------------------------------
+
+
+def thin_problem(loss, scales=1.0, seed=0):
+    """2,000 rows of 120 columns, 3 % filled, of the classes of `loss`, the first of them rare."""
+    rng = np.random.default_rng(seed)
+    X = sp.random_array((2000, 120), density=0.03, format="csr", rng=rng)
+    X = (X * scales).tocsr()
+    c = rng.integers(0, max(loss.m, 2), 2000) * (rng.random(2000) < 0.9)
+    data = Blocks.of(X, rng.uniform(0.5, 2.0, 2000)).with_targets(c.astype(float))
+    ridge = np.append(np.full(120, 0.3), 0.0)
+    return LinearProblem.of(data, loss, ridge, np.zeros(121), True)
+
+
+THIN = [LogisticSurrogate(), SquaredHingeSurrogate(3), SoftmaxSurrogate(3)]
+
+
+@pytest.mark.parametrize("loss", THIN, ids=lambda loss: type(loss).__name__)
+def test_directions_of_thin_rows_are_those_of_their_hessian(loss, monkeypatch):
+    problem = thin_problem(loss)
+    W = np.random.default_rng(1).normal(size=(loss.m, 121)) * 0.3
+    point = problem.at(W, 2)
+    monkeypatch.setattr(thin, "ENOUGH", 1e-9)
+    p, decrement = thin.solve_by_products(problem, W, point.gradient)
+    q, expected = newton.directions(point.hessian, point.gradient, problem)
+    if loss.coupled:  # the same number added to all intercepts changes nothing
+        p[:, -1] -= p[:, -1].mean()
+        q[:, -1] -= q[:, -1].mean()
+    assert np.linalg.norm(p - q) < 1e-6 * np.linalg.norm(q)
+    assert_allclose(decrement, expected, rtol=1e-7)
+
+
+@pytest.mark.parametrize("products", [100, 1])
+@pytest.mark.parametrize("loss", THIN, ids=lambda loss: type(loss).__name__)
+def test_thin_rows_have_the_minimum_of_dense_ones(loss, products, monkeypatch):
+    """With one product a direction, none suffices: Hessians take over."""
+    monkeypatch.setattr(thin, "MOST", products)
+    problem = thin_problem(loss, scales=np.geomspace(0.1, 10, 120))
+    dense = replace(problem, data=Blocks.of(problem.data.source.toarray(), problem.data.weights))
+    found, expected = (run(NewtonAlgorithm(), p, stop=NearOptimum(1e-11)) for p in (problem, dense))
+    assert found.state.single == (products > 1)
+    assert_allclose(found.state.point.loss, expected.state.point.loss, rtol=1e-12)

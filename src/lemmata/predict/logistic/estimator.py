@@ -48,7 +48,7 @@ SOLVERS = {
 }  # fmt: skip
 WIDE = 2500  # weights up to which a Hessian is formed
 # the same where it couples the classes and costs their number squared: of any number of rows, and of few
-WIDE_SOFTMAX, WIDEST_SOFTMAX, FEW = 400, 1500, 2**30
+WIDE_SOFTMAX, WIDEST_SOFTMAX, FEW = 150, 1500, 2**30
 
 # ends of a run that did not arrive, and what to do about each
 ENDS: dict[str, tuple[str, str]] = {
