@@ -70,6 +70,8 @@ def solve_by_products(data: LinearProblem, W: Array, g: Array) -> tuple[Array, A
         return np.full((m, 1), np.vdot(A, B)) if coupled else np.vecdot(A, B)[:, None]
 
     diagonal = transpose(squares, s[:, None] * V * (1 - V) if coupled else V) + data.ridge
+    if coupled:  # one for all classes: then Σₖ pₖ stays 0, as in the gradient, where H has no curvature but the ridge
+        diagonal = diagonal.mean(axis=0, keepdims=True)
     diagonal = np.where(diagonal > 0, diagonal, 1.0)
     p, r = np.zeros_like(g), g.copy()
     z = r / diagonal
