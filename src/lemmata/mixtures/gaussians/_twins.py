@@ -17,6 +17,9 @@ from lemmata.mixtures.gaussians.components import LOWEST, Standardised
 
 Array = np.ndarray
 NUMBERS = 2**19  # in δ at a time: 4 MB
+NEARBY = (
+    2**15
+)  # in x at a time, where there is no δ: with x² half a megabyte, which stays in the second-level cache
 # (μ/σ)² up to which squares are expanded: (x − μ)²/σ² = (x² − 2xμ + μ²)/σ² errs by eps·(μ/σ)², 2e-10 at most
 NEAR = 2.0**20
 quiet = np.errstate(over="ignore", invalid="ignore")  # rows beyond all densities, and NaN, occur
@@ -54,15 +57,15 @@ def axis_sweep(
     k, d = mixture.means.shape
     nearby = Nearby.of(mixture)
     likelihood, N, s, squares = 0.0, np.zeros(k), np.zeros((k, d)), np.zeros((k, d))
-    for x, w in _slices(rows, weights, mixture, 1 if nearby else k):
+    for x, w in _axis_slices(rows, weights, mixture, nearby):
         found, r = _respond(_axis_squares(x, mixture, nearby), mixture.logs, w)
         n = r.sum(axis=1)
         likelihood, N = likelihood + found, N + n
         if nearby:
-            x, M, n = x - nearby.origin, nearby.means, n[:, None]
-            first = r @ x
+            M, n = nearby.means, n[:, None]
+            first, second = np.hsplit(r @ x, 2)
             s += first - n * M
-            squares += r @ (x * x) - M * (2 * first - n * M)
+            squares += second - M * (2 * first - n * M)
         else:
             delta = x - mixture.means[:, None]
             s += np.matmul(r[:, None], delta)[:, 0]
@@ -76,19 +79,17 @@ def log_densities(rows: Array, mixture: Standardised) -> Array | None:
     dense = mixture.P.ndim == 3
     P, nearby = (_side_by_side(mixture), None) if dense else (mixture.P, Nearby.of(mixture))
     out, start = np.empty((len(rows), len(mixture.logs)), rows.dtype), 0
-    for x, _ in _slices(rows, None, mixture, 1 if nearby else len(mixture.logs)):
-        if dense:
-            squares = _squares(x, P, mixture)
-        else:
-            squares = _axis_squares(x, mixture, nearby)
+    slices = _slices(rows, None, mixture) if dense else _axis_slices(rows, None, mixture, nearby)
+    for x, _ in slices:
+        squares = _squares(x, P, mixture) if dense else _axis_squares(x, mixture, nearby)
         out[start : start + len(x)] = (mixture.logs[:, None] - 0.5 * squares).T
         start += len(x)
     return None if np.isnan(out).any() else out
 
 
-def _slices(rows: Array, weights: Array | None, mixture: Standardised, k: int | None = None):
+def _slices(rows: Array, weights: Array | None, mixture: Standardised):
     """Standardised rows and their weights (None: one each), as many at a time as fit a cache beside their δ."""
-    step = max(64, NUMBERS // max((len(mixture.logs) if k is None else k) * rows.shape[1], 1))
+    step = max(64, NUMBERS // max(len(mixture.logs) * rows.shape[1], 1))
     for start in range(0, len(rows), step):
         x = (rows[start : start + step] - mixture.centre) * mixture.inverse
         yield x, None if weights is None else weights[start : start + step]
@@ -111,15 +112,38 @@ def _squares(x: Array, P: Array, mixture: Standardised) -> Array:
 class Nearby(NamedTuple):
     """Components whose squares can be expanded about one point: in each feature the mean of the narrowest of them."""
 
-    origin: Array  # (d,)
-    means: Array  # (k, d) from there
+    origin: Array  # (d,) in the units of the rows
+    means: Array  # (k, d) from there, in standard units
+    factors: Array  # (k, 2d): of x and of x² in the distances
+    constant: Array  # (k, 1)
 
     @classmethod
     def of(cls, mixture: Standardised) -> Nearby | None:
         """None where the components lie so far apart, for their widths, that digits would be lost."""
         P, M = mixture.P, mixture.means
-        origin = M[P.argmax(axis=0), np.arange(M.shape[1])]
-        return cls(origin, M - origin) if ((P * (M - origin)) ** 2).max() <= NEAR else None
+        middle = M[P.argmax(axis=0), np.arange(M.shape[1])]
+        origin = mixture.centre + middle / mixture.inverse
+        M = M - (origin - mixture.centre) * mixture.inverse
+        P2, PM2 = P**2, (P * M) ** 2
+        if not PM2.max() <= NEAR:
+            return None
+        return cls(origin, M, np.hstack([-2 * P2 * M, P2]), PM2.sum(axis=1)[:, None])
+
+
+def _axis_slices(rows: Array, weights: Array | None, mixture: Standardised, nearby: Nearby | None):
+    """As `_slices`; with `nearby`, x from its origin and x² beside it, (rows, 2d), so that both are one product."""
+    if nearby is None:
+        yield from _slices(rows, weights, mixture)
+        return
+    d = rows.shape[1]
+    step = max(64, NEARBY // max(d, 1))
+    for start in range(0, len(rows), step):
+        some = rows[start : start + step]
+        both = np.empty((len(some), 2 * d))
+        x = np.subtract(some, nearby.origin, out=both[:, :d])
+        x *= mixture.inverse
+        np.multiply(x, x, out=both[:, d:])
+        yield both, None if weights is None else weights[start : start + step]
 
 
 def _axis_squares(x: Array, mixture: Standardised, nearby: Nearby | None) -> Array:
@@ -127,9 +151,9 @@ def _axis_squares(x: Array, mixture: Standardised, nearby: Nearby | None) -> Arr
     if nearby is None:
         y = x * mixture.P[:, None] - mixture.shift[:, None]
         return np.einsum("jia,jia->ji", y, y)
-    x, P2, M = x - nearby.origin, mixture.P**2, nearby.means
-    expanded = P2 @ (x * x).T - (2 * P2 * M) @ x.T + (P2 * M * M).sum(axis=1)[:, None]
-    return np.maximum(expanded, 0.0)
+    expanded = nearby.factors @ x.T
+    expanded += nearby.constant
+    return np.maximum(expanded, 0.0, out=expanded)
 
 
 def _respond(squares: Array, logs: Array, w: Array | None) -> tuple[float, Array]:
