@@ -33,8 +33,8 @@ def warn_of_heavy_tails(counts: np.ndarray) -> None:
     share = float(np.sum(largest, dtype=np.float64)) / total
     if share > HEAVY:
         warn_user(
-            f"a tenth of the counts makes up {share:.0%} of their sum, so that a few of them decide the fit; pass their "
-            "logarithms, np.log1p of the values: lists of counts with such tails are better by them.",
+            f"a tenth of the counts makes up {share:.0%} of their sum, so that a few of them decide the fit; pass "
+            "np.log1p(counts): recommendations from such counts are usually better by their logarithms.",
             UserWarning,
         )
 
