@@ -83,11 +83,9 @@ class Model(parameters.FitAttributes, BaseEstimator):
 
     accepts_sparse: ClassVar[bool] = False
     accepts_nan: ClassVar[bool] = False  # as values that are not known
-    # whether the algorithm's first pass refuses NaN itself, so that validation need not look
-    finds_nonfinite: ClassVar[bool] = False
+    finds_nonfinite: ClassVar[bool] = False  # its first pass refuses NaN: validation need not look
     min_samples: ClassVar[int] = 1
-    # small changes in a row that count as settled; more where momentum makes pauses
-    patience: ClassVar[int] = 1
+    patience: ClassVar[int] = 1  # small changes in a row that settle; more where momentum pauses
 
     # the settings that came with a model from another process: see `engine.sent_along`
     _sent: ClassVar[Mapping[str, str | int]] = MappingProxyType({})
@@ -150,7 +148,7 @@ class Model(parameters.FitAttributes, BaseEstimator):
         """
         with self._all_or_nothing():
             self._validate_params()
-            data = self._validate_rows(X, sample_weight)
+            data = self._validate_pair(X, y, sample_weight)
             try:
                 self._fit_blocks(data)
             except validation.OVER_NUMBERS as failure:
@@ -299,8 +297,7 @@ class Model(parameters.FitAttributes, BaseEstimator):
         looks = not (self.finds_nonfinite and reset)
         mapped = isinstance(X, np.memmap) and X.ndim == 2 and X.dtype in (np.float32, np.float64)
         if mapped or isinstance(X, Blocks) or is_dask(X) or is_stream(X):
-            # nothing is converted or copied; streams and dask arrays check their blocks themselves
-            data = Blocks.of(X, allow_nan=self.accepts_nan)
+            data = Blocks.of(X, allow_nan=self.accepts_nan)  # no copy; streams check their blocks
             self._check_width(data, reset)
             if mapped and looks:
                 start = 0
@@ -317,6 +314,9 @@ class Model(parameters.FitAttributes, BaseEstimator):
         if sample_weight is not None:
             data = data.weighted(validation.check_weights(sample_weight, data.shape[0]))
         return data
+
+    def _validate_pair(self, X, y, sample_weight=None, reset: bool = True) -> Blocks:
+        return self._validate_rows(X, sample_weight, reset=reset)  # few models read y
 
     def _check_width(self, data: Any, reset: bool) -> None:
         """Note the number of features, or raise ValueError unless it is that of the fit."""

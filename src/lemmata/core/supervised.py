@@ -26,7 +26,7 @@ from lemmata.core.certificate import Certificate
 from lemmata.core.engine import alone
 from lemmata.core.estimator import Model
 from lemmata.core.parameters import fitted
-from lemmata.core.validation import FLOATS, OVER_NUMBERS, all_finite, name_culprit
+from lemmata.core.validation import FLOATS, all_finite
 
 Array = np.ndarray
 
@@ -56,15 +56,7 @@ class Supervised(Model):
         -------
         self : with `certificate_`, `trace_`, `stopped_`, `n_iter_` and the model's own attributes
         """
-        with self._all_or_nothing():
-            self._validate_params()
-            data = self._validate_pair(X, y, sample_weight)
-            try:
-                self._fit_blocks(data)
-            except OVER_NUMBERS as failure:
-                name_culprit(failure, data, self.accepts_nan)
-                raise
-        return self
+        return super().fit(X, y, sample_weight)
 
     def certify(
         self, X, y=None, sample_weight=None, *, seconds: float | None = None
@@ -112,7 +104,7 @@ class Supervised(Model):
 
     # --- output ---
 
-    def _apply(self, X: Any, function: Any) -> Any:
+    def _apply(self: Any, X: Any, function: Any) -> Any:
         """function(rows) of every block, one below the other; of a dask array, lazily. BLAS has one thread, as in a fit."""
         check_is_fitted(self)
         data, function = self._validate_rows(X, reset=False), alone(function)

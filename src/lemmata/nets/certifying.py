@@ -22,9 +22,7 @@ from typing import Any
 import numpy as np
 
 from lemmata.audit.nets import (
-    CLASSIFIER_MORE_CLAIMS,
     MODULE_CLAIMS,
-    REGRESSOR_MORE_CLAIMS,
     occasional_claims,
     unseen,
 )
@@ -107,11 +105,9 @@ def certify_network(model: Any, data: Any, test: Any = None, *, seconds: float |
     attributes: dict[str, Any] = {} if test is None else {"X_test": test, "y_test": test.targets}
     attributes["properties"] = requested_properties(model.module_)
     fit = Fit(model, data, data.targets, data.weights, model.trace_, steps, attributes)
-    checked = model.claims
-    if data.targets is not None:
-        classifier = hasattr(model, "classes_")
-        more = CLASSIFIER_MORE_CLAIMS if classifier else REGRESSOR_MORE_CLAIMS
-        checked = (*checked, *more, *occasional_claims(fit))
+    checked = (*model.claims, *model.more_claims)
+    if model.more_claims or attributes["properties"]:
+        checked = (*checked, *occasional_claims(fit))
     request = Request(seconds=seconds, verbose=model.verbose)
     return request.check(type(model).__name__, checked, fit, model._safe_title(data), model.work)
 

@@ -21,6 +21,7 @@ from lemmata.audit.kernel.attributes import attributes_sound, discrepancy, state
 Array = np.ndarray
 
 AT_ONCE = 1024  # rows
+STATED = 2000  # rows at most that loss_ is of
 NARROW = 0.02  # rounding of a bfloat16 product, of eight bits, with margin
 
 
@@ -66,13 +67,22 @@ def weighted_mean(fit: k.Fit, values: Array) -> float:
     return float(np.average(values, weights=fit.weights))
 
 
+def stated_rows(fit: k.Fit) -> tuple[Array, Array | None]:
+    """Return the rows that loss_ is of, and their weights: all, or STATED of positive weight, drawn by the number of rows."""
+    n, weights = fit.data.shape[0], None if fit.weights is None else np.asarray(fit.weights)
+    if n <= STATED:
+        return np.arange(n), weights
+    able = np.arange(n) if weights is None else np.flatnonzero(weights)
+    some = np.sort(np.random.default_rng(n).permutation(able)[:STATED])
+    return some, None if weights is None else weights[some]
+
+
 def statement_errors(fit: k.Fit) -> Mapping[str, float]:
     found = outputs(fit)
-    losses = row_losses(fit, found)
-    sizes = _sizes(fit, found)
-    scale = weighted_mean(fit, losses) + weighted_mean(fit, sizes)
-    precise = k.rounding(float_type(fit), 64)
-    error = discrepancy(fit.loss_, weighted_mean(fit, losses), scale, precise)
+    losses, sizes = row_losses(fit, found), _sizes(fit, found)
+    some, weights = stated_rows(fit)
+    loss, size = (float(np.average(one[some], weights=weights)) for one in (losses, sizes))
+    error = discrepancy(fit.loss_, loss, loss + size, k.rounding(float_type(fit), 64))
     return {"loss_": error, **_held_out_errors(fit, found, losses, sizes)}
 
 

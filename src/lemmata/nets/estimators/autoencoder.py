@@ -28,11 +28,10 @@ from sklearn.utils.validation import check_is_fitted
 from lemmata.audit.nets.autoencoders import AUTOENCODER_CLAIMS
 from lemmata.core import common
 from lemmata.core.blocks import Blocks
-from lemmata.core.certificate import Certificate
 from lemmata.core.estimator import Model, RowTransformer
 from lemmata.core.parameters import COUNT, KW_ONLY, POSITIVE, choice, parameter
 from lemmata.core.runs.trace import Trace
-from lemmata.nets.estimators.neural import Neural
+from lemmata.nets.estimators.neural import Neural, rows_to_state
 from lemmata.registry import require
 
 Array = np.ndarray
@@ -51,7 +50,7 @@ class Autoencoder(ClassNamePrefixFeaturesOutMixin, RowTransformer, Neural):
         The trained network; `module_.encode` and `module_.decode` are its halves.
     n_components_ : int
     loss_ : float
-        ½ E‖x − x̂‖² on the training rows, as in `LinearAutoencoder`.
+        ½ E‖x − x̂‖² on the training rows, as in `LinearAutoencoder`; of more than 2,000, on so many drawn ones.
     input_shape_ : tuple
     history_ : History
         A table of epochs: loss (the mean squared error in units of the data's variance), learning rate, seconds.
@@ -78,51 +77,14 @@ class Autoencoder(ClassNamePrefixFeaturesOutMixin, RowTransformer, Neural):
     max_iter: int = common.max_iter(200).doc("Epochs.")
 
     claims = AUTOENCODER_CLAIMS
-    stored: ClassVar[Mapping[str, str | type]] = {**Neural.stored, "n_components_": "audited"}
+    stored: ClassVar[Mapping[str, str | type]] = {
+        **Neural.stored,
+        "loss_": "audited",
+        "n_components_": "audited",
+    }
     min_samples = 2
 
-    # parameters of other networks that this one has not
-    net, loss, optimizer_options, warmup, accumulate, warm_start = None, None, None, 0, 1, False
-
     # --- fitting ---
-
-    def fit(self, X, y=None, sample_weight=None):
-        """Fit the network to X and check the claims about it.
-
-        Parameters
-        ----------
-        X : rows (n, d), images (n, H, W) or (n, C, H, W), a memmap or a re-iterable of row blocks
-        y : ignored
-        sample_weight : array of shape (n_samples,), optional
-            How many times each row counts.
-        """
-        return super().fit(X, y, sample_weight)
-
-    def partial_fit(self, X, y=None, sample_weight=None):
-        """Train one epoch on these rows, continuing the last call; mean and scale are those of the first."""
-        return super().partial_fit(X, y, sample_weight)
-
-    def certify(  # type: ignore[override]
-        self, X, y=None, sample_weight=None, *, X_test=None, seconds: float | None = None
-    ) -> Certificate:
-        """Check every claim about this fit on X, usually the training data, and on rows that it was not fitted to.
-
-        X_test : rows drawn like X and independently of it; only with them is `beats_pca_on_new_rows` decided
-        seconds : float, optional
-            Time limit; claims that need more stay *not checked*.
-        """
-        check_is_fitted(self)
-        data = self._validate_rows(X, sample_weight, reset=False)
-        test = None if X_test is None else self._validate_rows(X_test, reset=False)
-        return self._certify_with(data, test, seconds)
-
-    def _validate_pair(self, X, y, sample_weight=None, reset=True, new_classes=True) -> Blocks:
-        return self._validate_rows(X, sample_weight, reset=reset)  # there is no y
-
-    def __sklearn_tags__(self):
-        tags = super().__sklearn_tags__()
-        tags.target_tags.required = False
-        return tags
 
     def _network(self, data: Blocks | None) -> Any:
         require("torch", "deep", what=type(self).__name__)
@@ -134,7 +96,8 @@ class Autoencoder(ClassNamePrefixFeaturesOutMixin, RowTransformer, Neural):
                 f"n_components={m} exceeds n_features={width}; a code has to be narrower."
             )
         assert data is not None
-        return partial(_build, self.input_shape_, m, sizes, *_mean_and_scale(data))
+        make = partial(_build, self.input_shape_, m, sizes, *_mean_and_scale(data))
+        return self._begin_with(make)
 
     def _loss(self) -> Any:
         from lemmata.nets.estimators.networks import Reconstruction
@@ -148,15 +111,12 @@ class Autoencoder(ClassNamePrefixFeaturesOutMixin, RowTransformer, Neural):
         super()._conclude(data, found, trace, stopped, steps)
 
     def _stated_loss(self, data: Blocks) -> float:
-        return 0.5 * data.shape[1] * self._mean_square(data)
+        rows, _, weights = rows_to_state(data)
+        return 0.5 * data.shape[1] * float(np.average(self._row_errors(rows), weights=weights))
 
-    def _mean_square(self, data: Blocks) -> float:
-        """The mean of (x − x̂)² over rows and features."""
-        total = 0.0
-        for rows, weights in data:
-            found = np.square(rows - self._outputs(rows)).mean(axis=1, dtype=np.float64)
-            total += float(found.sum() if weights is None else weights @ found)
-        return total / data.total_weight
+    def _row_errors(self, rows: Array) -> Array:
+        """(n,): the mean of (x − x̂)² over features."""
+        return np.square(rows - self._outputs(rows)).mean(axis=1, dtype=np.float64)
 
     # --- using ---
 
@@ -185,7 +145,9 @@ class Autoencoder(ClassNamePrefixFeaturesOutMixin, RowTransformer, Neural):
     def score(self, X, y=None, sample_weight=None) -> float:
         """Minus the mean squared error of the reconstruction, over rows and features; higher is better."""
         check_is_fitted(self)
-        return -self._mean_square(self._validate_rows(X, sample_weight, reset=False))
+        data = self._validate_rows(X, sample_weight, reset=False)
+        errors = np.concatenate([self._row_errors(rows) for rows, _ in data])
+        return -float(np.average(errors, weights=data.weights))
 
     # --- files ---
 

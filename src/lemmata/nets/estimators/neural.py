@@ -1,6 +1,9 @@
-"""Neural: the base of estimators of networks. Parameters, input of images, training, early stopping, files, outputs.
+"""Neural: the base of estimators that fit a network to rows. Parameters, input of images, training, early stopping, files.
 
-class NeuralClassifier(Neural, Classifier): …        says how many outputs the network has, its loss, and what outputs mean
+    class Toy(Neural): …                                  defines _network, _loss and `claims`: see its docstring
+    class NeuralClassifier(NeuralPredictor, Classifier): …    predicts: supervised.py
+
+Nothing here knows y: a model that reads it (classes to condition on) overrides `_validate_pair`.
 """
 
 from __future__ import annotations
@@ -22,7 +25,6 @@ from lemmata.core.certificate import Certificate
 from lemmata.core.estimator import Model
 from lemmata.core.loop import MaxSteps, Settled, Solution, Stop, Stopped
 from lemmata.core.parameters import (
-    ANYTHING,
     COUNT,
     FRACTION,
     KW_ONLY,
@@ -42,17 +44,20 @@ from lemmata.registry import require
 
 Array = np.ndarray
 BATCH = 128  # batch_size="auto", where there are as many rows
+STATED = 2000  # rows at most that loss_ is of
 
 
-class Neural(Supervised):
-    """An estimator that trains a network."""
+class Neural(Model):
+    """An estimator that trains a network. A subclass defines
 
-    net: Any = parameter(None, ANYTHING).doc("""
-        Called as ``net(input_shape, n_outputs, **net__…)``; a module is copied and training begins
-        at its weights; None is `FeedForward`. ``net__width=32`` passes `width` on, and can be
-        searched over.""")
+    _network(data) : a function without arguments that makes the module (`functools.partial`), or a module, which is copied
+    _loss() : the objective, see training/losses.py: "module" is the network's own `loss(*batch)`
+    claims, and in `stored` what files hold besides; every attribute that is a `Network` there is a module here
+
+    and what it is for: `sample`, `transform`, `score_samples`.
+    """
+
     _: KW_ONLY
-    loss: Any = parameter(None, str, callable, None)
     optimizer: Any = parameter("adamw", str, callable).doc("""
         "sgd", "heavy_ball", "nesterov", "sign", "adagrad", "rmsprop", "adam", "adamw", "nadam",
         "radam", or a function of (groups, lr).""")
@@ -97,7 +102,8 @@ class Neural(Supervised):
         The device of torch, such as "cpu" or "cuda"; "auto" chooses one.""")
     warm_start: bool = common.warm_start().doc("Begin at the weights of the last fit.")
     callbacks: Any = parameter(None, list, tuple, None).doc("""
-        Each is called with the `Solution` so far after every epoch.""")
+        Each is called with the `Solution` so far after every step: an epoch, or some 2 s of a
+        longer one.""")
     max_iter: int = common.max_iter(100).doc("Epochs.")
     tol: float = common.tol(0.0).doc("""
         Settled when the training loss changes by less than this share of it in `n_iter_no_change`
@@ -107,13 +113,13 @@ class Neural(Supervised):
     checkpoint: Any = common.checkpoint()
     time_limit: Any = common.time_limit()
 
-    parts = ("net",)  # net__width
-
     min_samples = 2
+    more_claims: ClassVar[tuple[Any, ...]] = ()  # those of `certify` alone
+    networks: ClassVar[tuple[str, ...]] = ("net",)  # parameters that may be modules, in files, too
     stored: ClassVar[Mapping[str, str | type]] = {
         "module_": Network,
         "input_shape_": tuple,
-        "loss_": "audited",
+        "loss_": "",
         "validation_rows_?": "v int >=0",
         "best_validation_score_?": "any",
         "precision_?": str,
@@ -121,38 +127,19 @@ class Neural(Supervised):
     module_: Any = fitted()
     input_shape_: tuple[int, ...] = fitted()
     _partial: tuple[Any, Any, Trace] = fitted()  # training, state and trace of partial_fit
-
-    # --- the network, and its parameters: net__width ---
-
-    def get_params(self, deep=True):
-        return {**super().get_params(deep=deep), **self._net_parameters()}
-
-    def set_params(self, **params):
-        for name in [name for name in params if name.startswith("net__")]:
-            setattr(self, name, params.pop(name))
-        super().set_params(**params)
-        return self
-
-    def _net_parameters(self) -> dict[str, Any]:
-        names = object.__dir__(self)  # scikit-learn's dir() evaluates every property
-        return {name: getattr(self, name) for name in names if name.startswith("net__")}
-
-    def _network(self, data: Blocks | None) -> Any:
-        """The network to train: a module, or a function that makes one."""
-        torch = require("torch", "deep", what=type(self).__name__)
-        options = {k.removeprefix("net__"): v for k, v in self._net_parameters().items()}
-        if self.warm_start and isinstance(getattr(self, "module_", None), torch.nn.Module):
-            return self.module_
-        if isinstance(self.net, torch.nn.Module):
-            if options:
-                raise ValueError(
-                    f"net__{next(iter(options))} is given, but net is a module that is built already; pass its class."
-                )
-            return self.net
-        cls = storage.network_class(self.net)
-        return partial(storage.build_network, cls, self.input_shape_, self._n_outputs(), options)
+    _apply = Supervised._apply
 
     # --- fitting ---
+
+    def _network(self, data: Blocks | None) -> Any:
+        """The network to train: a module, or a function that makes one; of a file that does not say more, data is None."""
+        raise TypeError(f"{type(self).__name__} does not define its network.")
+
+    def _begin_with(self, make: Any) -> Any:
+        """The network of the last fit in a warm start, else what makes a new one."""
+        torch = require("torch", "deep", what=type(self).__name__)
+        warm = self.warm_start and isinstance(getattr(self, "module_", None), torch.nn.Module)
+        return self.module_ if warm else make
 
     def _training(self, net: Any, rows: int) -> Any:
         """The algorithm of these parameters for a network and so many rows."""
@@ -164,7 +151,7 @@ class Neural(Supervised):
             weight_decay=self.weight_decay, optimizer_options=self.optimizer_options or {}, schedule=self.schedule,
             warmup=self.warmup, epochs=self.max_iter, batch_size=min(BATCH, rows) if auto else self.batch_size,
             accumulate=self.accumulate, clip=self.clip, ema=self.ema, augment=self.augment, score=self._score(),
-            precision=self.precision, layout=self.layout, device=self.device,
+            precision=self.precision, layout=self.layout, device=self.device, batches_per_step="auto",
         )  # fmt: skip
 
     def _algorithm(self, data: Blocks) -> Any:
@@ -209,12 +196,12 @@ class Neural(Supervised):
 
     def _stop(self) -> Stop:
         from lemmata.nets.training import devices
-        from lemmata.nets.training.running import NoValidationGain
+        from lemmata.nets.training.running import ByEpoch, NoValidationGain
 
         rule: Stop = Settled(self.tol, self.n_iter_no_change) | MaxSteps(self.max_iter)
         if self.early_stopping:
             rule = NoValidationGain(self.n_iter_no_change) | rule
-        rule = self._within_time(rule)
+        rule = self._within_time(ByEpoch(rule))
         return devices.Together(rule) if devices.share().size > 1 else rule
 
     def _callbacks(self) -> list[Any]:
@@ -228,49 +215,33 @@ class Neural(Supervised):
         return [*(self.callbacks or ()), *usual]
 
     def _attributes(self, solution: Solution, problem: Any) -> dict[str, Any]:
-        return {**solution.attributes, "precision_": solution.state.precision}
+        found = {"n_iter_": max(solution.state.epoch, 1), "precision_": solution.state.precision}
+        return {**solution.attributes, **found}
 
     def _conclude(
         self, data: Any, attributes: dict[str, Any], trace: Trace, stopped: str | None, steps: int
     ) -> None:
         self.module_ = attributes["module_"]
-        rest = {name: value for name, value in attributes.items() if name != "module_"}
-        for name in ("validation_rows_", "best_validation_score_", "precision_"):
-            if hasattr(self, name):
-                delattr(self, name)
-        if data is not None:
-            rest["loss_"] = self._stated_loss(data)
-            if self.early_stopping:
-                held = self._split(data)[1]
-                rest["validation_rows_"] = held
-                if (score := self._score_of(data, held)) is not None:
-                    rest["best_validation_score_"] = score
-        super()._conclude(data, {"module_": self.module_, **rest}, trace, stopped, steps)
+        self._forget("validation_rows_", "best_validation_score_", "precision_")
+        stated = {} if data is None else self._statements(data)
+        super()._conclude(data, {**attributes, **stated}, trace, stopped, steps)
+
+    def _statements(self, data: Blocks) -> dict[str, Any]:
+        """The numbers that a fit states about its rows."""
+        held = {"validation_rows_": self._split(data)[1]} if self.early_stopping else {}
+        return {"loss_": self._stated_loss(data), **held}
 
     def _stated_loss(self, data: Blocks) -> float:
-        """The mean loss over rows: log loss of classes, squared loss of numbers."""
-        total = weight = 0.0
-        for rows, y, weights in data.triples():
-            losses = self._row_losses(self._outputs(rows), y)
-            total += float(losses.sum() if weights is None else losses @ weights)
-            weight += len(losses) if weights is None else float(weights.sum())
-        return total / weight
+        """The mean of what is minimised, over rows that stand for all (`rows_to_state`), with the draws of seed 0."""
+        from lemmata.nets.data.batches import Rows
 
-    def _score_of(self, data: Blocks, held: Array) -> float | None:
-        """Score of the rows held out; None for a single number, which has no R², and without targets."""
-        if data.targets is None:
-            return None
-        first, parts = 0, []
-        for rows, y, weights in data.triples():
-            here = held[(held >= first) & (held < first + len(y))] - first
-            w = np.ones(len(here)) if weights is None else weights[here]
-            if len(here):  # a block may hold none of them
-                parts.append((self._outputs(rows[here]), y[here], w))
-            first += len(y)
-        outputs, y, weights = (np.concatenate(part) for part in zip(*parts, strict=True))
-        return self._held_out_score(outputs, y, weights) if weights.any() else None
+        some, targets, weights = rows_to_state(data)
+        parts = (some,) if targets is None else (some, targets)
+        problem = Rows(*parts, weights=weights, shape=self.input_shape_)
+        training = replace(self._training(self.module_, len(some)), measure="evaluated", ema=None)
+        return training.init(problem, np.random.default_rng(0)).loss
 
-    def partial_fit(self, X, y, sample_weight=None):
+    def partial_fit(self, X, y=None, sample_weight=None):
         """Train one epoch on these rows, continuing the last call (weights and memory of the optimiser)."""
         with self._all_or_nothing():
             self._validate_params()
@@ -285,6 +256,8 @@ class Neural(Supervised):
         first = not hasattr(self, "_partial")
         training, state, trace = self._start_training(data, problem) if first else self._partial
         state = training.step(state, problem)
+        while state.batch:
+            state = training.step(state, problem)
         trace = trace.copy()
         trace.append(state.loss, trace.elapsed, training.extras(state))
         self._partial = training, state, trace
@@ -308,23 +281,17 @@ class Neural(Supervised):
     def certify(
         self, X, y=None, sample_weight=None, *, X_test=None, y_test=None, seconds=None
     ) -> Certificate:
-        """Check every claim about this fit on X and y, usually the training data, and on rows that it was not fitted to.
+        """Check every claim about this fit on X, usually the training data, and on rows that it was not fitted to.
 
-        X_test, y_test : rows drawn like X, independently of it; without them, claims about new rows use those that
+        X_test : rows drawn like X, independently of it; without them, claims about new rows use those that
             early stopping held out, or can't tell
+        y, y_test : where the model reads them
         seconds : float, optional
             Time limit; claims that need more stay *not checked*. By default five times the work of the fit.
         """
         check_is_fitted(self)
-        if (X_test is None) != (y_test is None):
-            raise ValueError("pass X_test and y_test together.")
         data = self._validate_pair(X, y, sample_weight, reset=False)
         test = None if X_test is None else self._validate_pair(X_test, y_test, reset=False)
-        return self._certify_with(data, test, seconds)
-
-    def _certify_with(
-        self, data: Blocks, test: Blocks | None, seconds: float | None
-    ) -> Certificate:
         from lemmata.nets.certifying import certify_network
         from lemmata.nets.training.devices import own_draws
 
@@ -370,7 +337,9 @@ class Neural(Supervised):
     @property
     def history_(self) -> History:
         """The table of epochs: loss, validation loss and score, learning rate, seconds."""
-        return History.of(self.trace_)
+        from lemmata.nets.training.running import epochs_of
+
+        return History.of(epochs_of(self.trace_))
 
     def _title(self, data: Any) -> str:
         size = sum(parameter.numel() for parameter in self.module_.parameters())
@@ -391,14 +360,16 @@ class Neural(Supervised):
         return {name: storage.to_stored(value) for name, value in parameters.items()}
 
     def stored_attributes(self) -> dict[str, Any]:
-        return {**super().stored_attributes(), "module_": Network.of(self.module_)}
+        found = super().stored_attributes()
+        networks = {name for name, (kind, _) in self._shapes().items() if kind is Network}
+        return found | {name: Network.of(found[name]) for name in networks & found.keys()}
 
     @classmethod
     def restored(cls, parameters: dict[str, Any], attributes: dict[str, Any]) -> Model:
         """A model from a file. Functions that only training needs are left out; a network of another class has to be passed."""
         require("torch", "deep", what=cls.__name__)
-        found = storage.restore_parameters(parameters)
-        options = {name: found.pop(name) for name in list(found) if name.startswith("net__")}
+        found = storage.restore_parameters(parameters, cls.networks)
+        options = {name: found.pop(name) for name in list(found) if "__" in name}
         model: Any = super().restored(found, attributes)
         model.set_params(**options)
         shape, width = model.input_shape_, model.n_features_in_
@@ -407,7 +378,9 @@ class Neural(Supervised):
         stated = (attributes["module_"].config or {}).get("input_shape", shape)
         if tuple(np.atleast_1d(stated)) != tuple(shape):
             raise ValueError(f"its network is for inputs of shape {stated}, not {shape}.")
-        model.module_ = model._rebuild(attributes["module_"])
+        for name, (kind, _) in cls._shapes().items():
+            if kind is Network and name in attributes:
+                setattr(model, name, model._rebuild(attributes[name]))
         return model
 
     def _rebuild(self, network: Network) -> Any:
@@ -416,27 +389,33 @@ class Neural(Supervised):
 
         if network.config is not None:
             return network.build()
-        storage.refuse_huge(
-            self._net_parameters(), sum(array.size for array in network.tensors.values())
-        )
         net = self._network(None)
         with own_draws():
             return network.build(net() if isinstance(net, partial) else copy.deepcopy(net))
 
     # --- for subclasses ---
 
-    def _n_outputs(self) -> int:
-        raise TypeError(f"{type(self).__name__} does not define the outputs of its network.")
-
     def _loss(self) -> Any:
         """The loss to minimise: a name, a function of outputs and targets, or an objective."""
-        return self.loss
+        raise TypeError(f"{type(self).__name__} defines no loss.")
 
     def _score(self) -> Any:
         return None
 
-    def _row_losses(self, outputs: Array, y: Array) -> Array:
-        raise TypeError(f"{type(self).__name__} defines no loss.")
 
-    def _held_out_score(self, outputs: Array, y: Array, weights: Array) -> float | None:
-        return None
+def rows_to_state(data: Blocks) -> tuple[Array, Array | None, Array | None]:
+    """Rows, targets and weights for what a fit states: all, or a draw of STATED among those of positive weight, which
+    follows from the number of rows alone."""
+    n, w = data.shape[0], data.weights
+    some = np.arange(n)
+    if n > STATED:
+        able = some if w is None else np.flatnonzero(w)
+        some = np.sort(np.random.default_rng(n).permutation(able)[:STATED])
+    found, start = [], 0
+    for rows, _ in data:
+        here = some[(some >= start) & (some < start + rows.shape[0])] - start
+        if len(here):
+            found.append(np.asarray(rows[here]))
+        start += rows.shape[0]
+    targets = None if data.targets is None else data.targets[some]
+    return np.concatenate(found), targets, None if w is None else np.asarray(w)[some]

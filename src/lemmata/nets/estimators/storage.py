@@ -1,7 +1,7 @@
 """Networks in files: the name of a class, the arguments it was built with, and its weights. Never a pickle, never an import
 by a name in a file.
 
-Classes are looked up among the public names of `lemmata.nets`; a class of your own is passed when the file is read:
+Classes are looked up among the public names of HOMES; a class of your own is passed when the file is read:
 
     lemmata.load("shirts.lemma", net=MyNet)
 
@@ -14,7 +14,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, fields, is_dataclass
+from functools import cache
 from importlib import import_module
+from importlib.util import find_spec
 from itertools import count
 from typing import Any
 
@@ -26,6 +28,12 @@ from lemmata.registry import require
 # of no use to a fitted model: absent where a file cannot hold them
 ONLY_FOR_TRAINING = ("augment", "callbacks")
 HOMES = (
+    *(
+        f"lemmata.generate{part}"
+        for part in ("", ".series", ".pixels", ".flows", ".vae", ".gan", ".diffusion")
+    ),
+    "lemmata.language",
+    "lemmata.selfsup",
     "lemmata.nets",
     "lemmata.nets.augmentation",
     "lemmata.nets.training.losses",
@@ -47,9 +55,7 @@ class Network:
     def of(cls, module: Any) -> Network:
         from lemmata.nets.training.trainer import arrays_of
 
-        config = getattr(module, "config", None)
-        plain = isinstance(config, dict) and is_ours(type(module))
-        return cls(type(module).__name__, dict(config) if plain else None, arrays_of(module))  # type: ignore[arg-type]
+        return cls(type(module).__name__, _config_of(module), arrays_of(module))
 
     def build(self, module: Any = None) -> Any:
         """A network of ours with these weights; `module` is used instead, where the class is not ours."""
@@ -58,18 +64,12 @@ class Network:
 
         torch = require("torch", "deep", what="this model")
         if module is None:
-            found = find_class(self.name)
-            if self.config is None or not _is_network(found, torch):
-                raise ValueError(
-                    f"its network is of the class {self.name}, which is not one of lemmata's: "
-                    f"pass it, lemmata.load(path, net={self.name})."
-                )
-            refuse_huge(self.config, sum(array.size for array in self.tensors.values()))
+            size = sum(array.size for array in self.tensors.values())
             # without numbers first: a small file may ask for any number of them
             with torch.device("meta"), _few_parts(len(self.tensors)):
-                check_arrays(found(**self.config), self.tensors)
+                check_arrays(self._construct(size), self.tensors)
             with own_draws():
-                module = found(**self.config)
+                module = self._construct(size)
         for name, array in self.tensors.items():
             if array.dtype.kind not in "fiub" or not np.isfinite(array).all():
                 raise ValueError(f"its weights {name!r} are not all finite numbers.")
@@ -77,6 +77,22 @@ class Network:
         module = module.to(torch.float64 if wide else torch.float32)
         load_arrays(module, self.tensors)
         return module.eval()
+
+    def _construct(self, size: int) -> Any:
+        """The module without its weights, of which the file has so many; ValueError unless it is ours and no larger."""
+        import torch
+
+        found = find_class(self.name)
+        if self.config is None or not _is_network(found, torch):
+            raise ValueError(
+                f"its network is of the class {self.name}, which is not one of lemmata's: "
+                f"pass it, lemmata.load(path, net={self.name})."
+            )
+        refuse_huge(self.config, size)
+        module = found(**{name: _from_config(value, size) for name, value in self.config.items()})
+        if sum(tensor.numel() for tensor in module.state_dict().values()) > size:
+            raise ValueError(f"its {self.name} has more weights than the {size:,} of the file.")
+        return module
 
 
 @storable
@@ -86,6 +102,30 @@ class Named:
 
     name: str
     fields: dict[str, Any] | None = None
+
+
+def _config_of(module: Any) -> dict[str, Any] | None:
+    """The arguments of a network of ours, modules among them by theirs (weights are those of the whole); or None."""
+    config = getattr(module, "config", None)
+    if not isinstance(config, dict) or not is_ours(type(module)):
+        return None
+    return {name: _to_config(value) for name, value in config.items()}
+
+
+def _to_config(value: Any) -> Any:
+    if hasattr(value, "state_dict") and not isinstance(value, type):
+        return Network(type(value).__name__, _config_of(value), {})
+    if isinstance(value, (tuple, list)):
+        return type(value)(map(_to_config, value))
+    return Named(value.__name__) if isinstance(value, type) else value
+
+
+def _from_config(value: Any, size: int) -> Any:
+    if isinstance(value, Network):
+        return value._construct(size)
+    if isinstance(value, (tuple, list)):
+        return type(value)(_from_config(item, size) for item in value)
+    return from_stored(value, "net")
 
 
 def _is_network(found: Any, torch: Any) -> bool:
@@ -99,6 +139,8 @@ def is_ours(cls: Any) -> bool:
 def find_class(name: str) -> Any:
     """A public class of ours by its name; None if there is none."""
     for home in HOMES:
+        if not _exists(home):
+            continue
         module = import_module(home)
         public = getattr(module, "__all__", None) or [
             key for key, value in vars(module).items() if getattr(value, "__module__", "") == home
@@ -108,6 +150,13 @@ def find_class(name: str) -> Any:
     return None
 
 
+@cache
+def _exists(home: str) -> bool:
+    """Whether there is such a package here."""
+    outer, _, _ = home.rpartition(".")
+    return (outer == "lemmata" or _exists(outer)) and find_spec(home) is not None
+
+
 def refuse_huge(config: dict[str, Any], size: int) -> None:
     """Raise ValueError for arguments that are out of proportion to the stored weights, or neither numbers nor names."""
     for name, value in config.items():
@@ -115,7 +164,9 @@ def refuse_huge(config: dict[str, Any], size: int) -> None:
         if len(parts) > max(64, size):
             raise ValueError(f"{name} of its network has {len(parts):,} parts.")
         for number in parts:
-            if not isinstance(number, (int, float, str, type(None))):
+            if isinstance(number, (list, tuple)):
+                refuse_huge({name: number}, size)
+            elif not isinstance(number, (int, float, str, type(None), Network, Named)):
                 kind = type(number).__name__
                 raise ValueError(f"{name} of its network is a {kind}, not a number or a name.")
             if isinstance(number, int) and number > max(4096, size):
@@ -154,9 +205,9 @@ def to_stored(value: Any) -> Any:
     return value
 
 
-def from_stored(value: Any, parameter: str) -> Any:
+def from_stored(value: Any, parameter: str, networks: tuple[str, ...] = ("net",)) -> Any:
     """Convert it back; ValueError where it is a class or function that is not ours."""
-    if isinstance(value, Network) and parameter == "net":
+    if isinstance(value, Network) and parameter in networks:
         return value.build()
     if isinstance(value, Network):  # a loss with weights, say: it is somebody's own
         value = Named(value.name, {})
@@ -171,16 +222,18 @@ def from_stored(value: Any, parameter: str) -> Any:
             return found
         return found(**{name: from_stored(item, parameter) for name, item in value.fields.items()})
     if isinstance(value, (tuple, list)):
-        return type(value)(from_stored(item, parameter) for item in value)
+        return type(value)(from_stored(item, parameter, networks) for item in value)
     return value
 
 
-def restore_parameters(parameters: dict[str, Any]) -> dict[str, Any]:
-    """The parameters of a file; those that only training needs are None where they are not ours."""
+def restore_parameters(
+    parameters: dict[str, Any], networks: tuple[str, ...] = ("net",)
+) -> dict[str, Any]:
+    """The parameters of a file, some of them networks; those that only training needs are None where they are not ours."""
     found = {}
     for name, value in parameters.items():
         try:
-            found[name] = from_stored(value, name)
+            found[name] = from_stored(value, name, networks)
         except ValueError:
             if name not in ONLY_FOR_TRAINING:
                 raise

@@ -19,6 +19,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from numbers import Real
 from typing import Any, ClassVar
 
@@ -27,18 +28,129 @@ from scipy.special import expit, softmax
 from sklearn.metrics import r2_score
 from sklearn.utils.multiclass import unique_labels
 
-from lemmata.audit.nets import CLASSIFIER_CLAIMS, REGRESSOR_CLAIMS
+from lemmata.audit.nets import (
+    CLASSIFIER_CLAIMS,
+    CLASSIFIER_MORE_CLAIMS,
+    REGRESSOR_CLAIMS,
+    REGRESSOR_MORE_CLAIMS,
+)
 from lemmata.core import common
 from lemmata.core.blocks import Blocks
-from lemmata.core.parameters import KW_ONLY, parameter
-from lemmata.core.supervised import Classifier, Regressor
+from lemmata.core.certificate import Certificate
+from lemmata.core.parameters import ANYTHING, KW_ONLY, parameter
+from lemmata.core.supervised import Classifier, Regressor, Supervised
 from lemmata.core.validation import Interval
-from lemmata.nets.estimators.neural import Neural
+from lemmata.nets.estimators import storage
+from lemmata.nets.estimators.neural import Neural, rows_to_state
+from lemmata.registry import require
 
 Array = np.ndarray
 
 
-class NeuralClassifier(Neural, Classifier):
+class NeuralPredictor(Neural, Supervised):
+    """A network that predicts y: it says how many outputs there are, their loss, and what they mean."""
+
+    net: Any = parameter(None, ANYTHING, before="optimizer").doc("""
+        Called as ``net(input_shape, n_outputs, **net__…)``; a module is copied and training begins
+        at its weights; None is `FeedForward`. ``net__width=32`` passes `width` on, and can be
+        searched over.""")
+    _: KW_ONLY
+    loss: Any = parameter(None, str, callable, None, before="optimizer")
+
+    parts = ("net",)  # net__width
+    stored: ClassVar[Mapping[str, str | type]] = {**Neural.stored, "loss_": "audited"}
+
+    # --- the network, and its parameters: net__width ---
+
+    def get_params(self, deep=True):
+        return {**super().get_params(deep=deep), **self._net_parameters()}
+
+    def set_params(self, **params):
+        for name in [name for name in params if name.startswith("net__")]:
+            setattr(self, name, params.pop(name))
+        super().set_params(**params)
+        return self
+
+    def _net_parameters(self) -> dict[str, Any]:
+        names = object.__dir__(self)  # scikit-learn's dir() evaluates every property
+        return {name: getattr(self, name) for name in names if name.startswith("net__")}
+
+    def _network(self, data: Blocks | None) -> Any:
+        torch = require("torch", "deep", what=type(self).__name__)
+        options = {k.removeprefix("net__"): v for k, v in self._net_parameters().items()}
+        if isinstance(self.net, torch.nn.Module):
+            if options:
+                raise ValueError(
+                    f"net__{next(iter(options))} is given, but net is a module that is built already; pass its class."
+                )
+            return self._begin_with(self.net)
+        cls, shape = storage.network_class(self.net), self.input_shape_
+        return self._begin_with(
+            partial(storage.build_network, cls, shape, self._n_outputs(), options)
+        )
+
+    # --- fitting ---
+
+    def partial_fit(self, X, y, sample_weight=None):  # type: ignore[override]
+        """Train one epoch on these rows, continuing the last call (weights and memory of the optimiser)."""
+        return super().partial_fit(X, y, sample_weight)
+
+    def certify(
+        self, X, y=None, sample_weight=None, *, X_test=None, y_test=None, seconds=None
+    ) -> Certificate:
+        """Check every claim about this fit on X and y, usually the training data, and on rows that it was not fitted to.
+
+        X_test, y_test : rows drawn like X, independently of it; without them, claims about new rows use those that
+            early stopping held out, or can't tell
+        seconds : float, optional
+            Time limit; claims that need more stay *not checked*. By default five times the work of the fit.
+        """
+        if (X_test is None) != (y_test is None):
+            raise ValueError("pass X_test and y_test together.")
+        return super().certify(X, y, sample_weight, X_test=X_test, y_test=y_test, seconds=seconds)
+
+    def _statements(self, data: Blocks) -> dict[str, Any]:
+        found = super()._statements(data)
+        score = self._score_of(data, found["validation_rows_"]) if self.early_stopping else None
+        return found if score is None else {**found, "best_validation_score_": score}
+
+    def _stated_loss(self, data: Blocks) -> float:
+        """The mean loss over rows: log loss of classes, squared loss of numbers."""
+        rows, y, weights = rows_to_state(data)
+        return float(np.average(self._row_losses(self._outputs(rows), y), weights=weights))
+
+    def _score_of(self, data: Blocks, held: Array) -> float | None:
+        """Score of the rows held out; None for a single number, which has no R², and without targets."""
+        if data.targets is None:
+            return None
+        first, parts = 0, []
+        for rows, y, weights in data.triples():
+            here = held[(held >= first) & (held < first + len(y))] - first
+            w = np.ones(len(here)) if weights is None else weights[here]
+            if len(here):  # a block may hold none of them
+                parts.append((self._outputs(rows[here]), y[here], w))
+            first += len(y)
+        outputs, y, weights = (np.concatenate(part) for part in zip(*parts, strict=True))
+        return self._held_out_score(outputs, y, weights) if weights.any() else None
+
+    def _rebuild(self, network: Any) -> Any:
+        size = sum(array.size for array in network.tensors.values())
+        storage.refuse_huge(self._net_parameters(), size)
+        return super()._rebuild(network)
+
+    # --- for subclasses ---
+
+    def _n_outputs(self) -> int:
+        raise TypeError(f"{type(self).__name__} does not define the outputs of its network.")
+
+    def _row_losses(self, outputs: Array, y: Any) -> Array:
+        raise TypeError(f"{type(self).__name__} defines no loss.")
+
+    def _held_out_score(self, outputs: Array, y: Array, weights: Array) -> float | None:
+        return None
+
+
+class NeuralClassifier(NeuralPredictor, Classifier):
     """A network that predicts classes.
 
     Minimises the mean cross-entropy of the network's outputs over its weights, by updates on batches of rows.
@@ -50,7 +162,7 @@ class NeuralClassifier(Neural, Classifier):
     classes_ : (c,)
     input_shape_ : tuple
     loss_ : float
-        The mean log loss on the rows of the fit.
+        The mean log loss on the rows of the fit; of more than 2,000, on so many drawn ones.
     validation_rows_ : array of shape (held_out,)
         Which rows early stopping held out; only with `early_stopping`.
     best_validation_score_ : float
@@ -74,7 +186,7 @@ class NeuralClassifier(Neural, Classifier):
         "How much rows of a class count."
     )
 
-    claims = CLASSIFIER_CLAIMS
+    claims, more_claims = CLASSIFIER_CLAIMS, CLASSIFIER_MORE_CLAIMS
 
     def _n_outputs(self) -> int:
         return 1 if self.loss == "bce" else len(self.classes_)
@@ -152,7 +264,7 @@ def _is_right(outputs: Any, targets: Any) -> Any:
     return outputs.argmax(1) == targets
 
 
-class NeuralRegressor(Neural, Regressor):
+class NeuralRegressor(NeuralPredictor, Regressor):
     """A network that predicts numbers.
 
     Minimises the mean squared error of the network's outputs over its weights, by updates on batches of rows. Scale
@@ -164,7 +276,7 @@ class NeuralRegressor(Neural, Regressor):
     n_outputs_ : int
         Numbers predicted for each row.
     loss_ : float
-        The mean squared error on the rows of the fit, whatever was minimised.
+        The mean squared error on the rows of the fit, whatever was minimised; of more than 2,000, on so many drawn ones.
     best_validation_score_ : float
         R² of the rows held out by `module_`, the epoch with their least loss; only with `early_stopping`.
     module_, input_shape_, validation_rows_, precision_, history_
@@ -178,8 +290,8 @@ class NeuralRegressor(Neural, Regressor):
         row.""")
 
     multi_output = True
-    claims = REGRESSOR_CLAIMS
-    stored: ClassVar[Mapping[str, str | type]] = {**Neural.stored, "n_outputs_": "int >=0"}
+    claims, more_claims = REGRESSOR_CLAIMS, REGRESSOR_MORE_CLAIMS
+    stored: ClassVar[Mapping[str, str | type]] = {**NeuralPredictor.stored, "n_outputs_": "int >=0"}
 
     def _targets(self, y: Any, reset: bool) -> Array:
         targets = super()._targets(y, reset)

@@ -260,9 +260,10 @@ class Training:
         with own_draws():
             module = self._build(0)
         shapes = {name: list(tensor.shape) for name, tensor in module.state_dict().items()}
-        return {
-            "network": f"{type(module).__name__} {digest([repr(module), getattr(module, 'config', None), shapes])}"
-        }
+        config = getattr(module, "config", None)
+        if isinstance(config, dict):
+            config = {name: _describe(value) for name, value in config.items()}
+        return {"network": f"{type(module).__name__} {digest([repr(module), config, shapes])}"}
 
     # --- inside ---
 
@@ -398,3 +399,10 @@ class Training:
         if loss < state.best_loss:
             return replace(new, best_loss=loss, since_best=0, best=weights_to_use(state))
         return replace(new, since_best=state.since_best + 1)
+
+
+def _describe(value: Any) -> Any:
+    """An argument of a network as `digest` takes it: numbers and names as they are, modules and classes described."""
+    if isinstance(value, (tuple, list)):
+        return type(value)(map(_describe, value))
+    return describe(value) if isinstance(value, (nn.Module, type)) else value
