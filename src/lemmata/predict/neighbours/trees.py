@@ -120,14 +120,19 @@ class TreeSearch:
 
         Rows are ordered by it, since its root rounds once more.
         """
-        parts = np.subtract(Q, self.X[rows], dtype=np.float64)
-        parts *= self.scale
-        if self.power == 2:
-            return np.einsum("...j,...j->...", parts, parts)
-        np.abs(parts, out=parts)
-        if np.isinf(self.power):
-            return parts.max(axis=-1)
-        return (parts if self.power == 1 else parts**self.power).sum(axis=-1)
+        found = np.zeros(np.broadcast_shapes(Q.shape[:-1], rows.shape))
+        for j in range(Q.shape[-1]):  # feature by feature: rows of three numbers are slow to walk through
+            part = np.subtract(Q[..., j], self.X[:, j].take(rows), dtype=np.float64)
+            part *= self.scale
+            if self.power == 2:
+                part *= part
+            else:
+                np.abs(part, out=part)
+            if np.isinf(self.power):
+                np.maximum(found, part, out=found)
+            else:
+                found += part if self.power in (1, 2) else part**self.power
+        return found
 
     def _lengths(self, sums: Array) -> Array:
         """Distances from these sums."""
