@@ -21,7 +21,7 @@ import scipy.sparse as sp
 from lemmata.audit.kernel import claims
 from lemmata.audit.kernel.attributes import attributes_sound, discrepancy, statements_true
 from lemmata.audit.predict.kernels import kernel_matrices
-from lemmata.audit.predict.kernels.grams import difference, gamma_of, kernel_used
+from lemmata.audit.predict.kernels.grams import difference, gamma_of, kernel_by_rules, kernel_used
 from lemmata.audit.predict.rows import whole
 from lemmata.audit.reduction.principal_axes import compare_axes, compare_error
 from lemmata.audit.reduction.sampling_error import GROUPS, LEVEL, Turn, judge_turn, stretches, turn
@@ -306,15 +306,22 @@ def _sampling_turn(known: kernel_matrices.Facts, found: Spectrum, k: int, number
     return turn(deviations(), values / total, k, known.own_noise / total, ceiling)
 
 
+def _cost_of_sample(fit: claims.Fit) -> float:
+    return 0.0 if kernel_by_rules(fit) else EIGH * float(min(fit.data.shape[0], SAMPLE)) ** 3
+
+
 @claims.proved(
     "the kernel matrix of up to 300 rows is positive semidefinite",
     "ML Mercer",
-    cost=lambda fit: EIGH * float(min(fit.data.shape[0], SAMPLE)) ** 3,
+    cost=_cost_of_sample,
     needs=(kernel_matrices.facts,),
 )
 def positive_semidefinite(fit):
     """No inner product gives a negative eigenvalue, and principal blocks of a psd matrix are psd."""
     known, rows = kernel_matrices.facts(fit), whole(fit.data)
+    if kernel_by_rules(fit):
+        note = "by the rules that kernels are made by, for all inputs"
+        return claims.at_least(0, 0, unit="λ_min / |λ|_max", note=note)
     sample, dtype = _spread(rows.shape[0], SAMPLE), np.dtype(np.float64)
     if kernel_matrices.is_given(fit):
         K, dtype = rows[np.ix_(sample, sample)], np.asarray(rows[:0]).dtype

@@ -121,7 +121,8 @@ class TreeSearch:
         Rows are ordered by it, since its root rounds once more.
         """
         found = np.zeros(np.broadcast_shapes(Q.shape[:-1], rows.shape))
-        for j in range(Q.shape[-1]):  # feature by feature: rows of three numbers are slow to walk through
+        # feature by feature: rows of three numbers are slow to walk through
+        for j in range(Q.shape[-1]):
             part = np.subtract(Q[..., j], self.X[:, j].take(rows), dtype=np.float64)
             part *= self.scale
             if self.power == 2:

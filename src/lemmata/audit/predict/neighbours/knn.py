@@ -9,7 +9,7 @@ True neighbours are found by brute force (nearest_rows.py).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -116,7 +116,7 @@ def _wrong_predictions(fit: claims.Fit) -> float | None:
     if fit.has("classes_"):
         if np.ndim(fit.y) == 2:
             return None
-        true = class_shares(fit.y[near], shares, range(len(fit.classes_)))
+        true = class_shares(np.asarray(fit.y)[near].astype(int), shares, len(fit.classes_))
         return discrepancy(answer(fit.model.predict_proba, queries), true, 1.0, DIGITS)
     y, size, digits = targets_of(fit)
     true = np.einsum("qk,qk...->q...", shares, y[near])
@@ -157,9 +157,10 @@ def shares_of(fit: claims.Fit, distances: Array) -> Array:
     return found / found.sum(axis=1, keepdims=True)
 
 
-def class_shares(said: Array, shares: Array, codes: Iterable[int]) -> Array:
-    """Add the shares of each class, (q, c)."""
-    return np.stack([np.where(said == c, shares, 0).sum(axis=1) for c in codes], axis=1)
+def class_shares(said: Array, shares: Array, count: int) -> Array:
+    """Add the shares of each of the classes 0 … count − 1, (q, count)."""
+    places = np.arange(len(said))[:, None] * count + said
+    return np.bincount(places.ravel(), shares.ravel(), len(said) * count).reshape(-1, count)
 
 
 TRUE = statements_true(_statements, cost=claims.passes(2), needs=(ask,))
@@ -284,15 +285,17 @@ def judge_shuffles(
     y = y[involved]
     if len(np.unique(y, axis=0)) < 2:
         return claims.unknown("the targets of the rows asked about are all equal")
-    if not classes:
+    if classes:
+        y = np.unique(y, return_inverse=True)[1]
+    else:
         y = standardise(y.astype(np.float64).reshape(len(y), -1))
-    codes = np.unique(y) if classes else y
+    count = int(y.max()) + 1
 
     def loss(target: Array) -> float:
         true, said = target[places[:, 0]], target[places[:, 1:]]
         if classes:
-            votes = class_shares(said, shares, codes)
-            return float(np.count_nonzero(codes[votes.argmax(axis=1)] != true))
+            votes = class_shares(said, shares, count)
+            return float(np.count_nonzero(votes.argmax(axis=1) != true))
         return float(((true - np.einsum("qk,qkm->qm", shares, said)) ** 2).sum())
 
     rng, ours = np.random.default_rng(len(own)), loss(y)
