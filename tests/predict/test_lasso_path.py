@@ -11,6 +11,7 @@ import lemmata
 from lemmata import ElasticNet, ElasticNetCV, Lasso, LassoCV, LassoPath
 from lemmata.core import MaxSteps, run
 from lemmata.predict import enet_path, lasso_path
+from lemmata.predict.lasso import cv
 from lemmata.predict.lasso.algorithm import ElasticNetAlgorithm
 from lemmata.predict.lasso.cv import choose
 from lemmata.predict.lasso.problem import prepare
@@ -159,6 +160,19 @@ def test_cross_validation_finds_what_scikit_learns_finds(weighted):
     assert_allclose(ours.coef_, theirs.coef_, atol=1e-4)
     assert ours.dual_gap_ <= 1e-9
     assert ours.certificate_.failed == []
+
+
+@pytest.mark.parametrize("rule", ["min", "1se"])
+def test_what_was_solved_roughly_is_never_chosen(rule, monkeypatch):
+    X, y = regression(300, 250)
+    model = LassoCV(cv=3, rule=rule)
+    found = model.fit(X, y).mse_path_, model.alpha_
+    monkeypatch.setattr(cv, "ROUGH_SHARE", 1e-6)
+    exact = model.fit(X, y).mse_path_, model.alpha_
+    at = np.argmax(model.alphas_ == exact[1])
+    assert found[1] == exact[1]
+    assert_allclose(found[0][at], exact[0][at], rtol=1e-4)
+    assert 1e-4 < np.abs(found[0] / exact[0] - 1).max() < 0.05  # elsewhere it is rough indeed
 
 
 def test_several_ratios_are_compared_on_the_same_folds():

@@ -11,6 +11,7 @@ from lemmata.core.engine import kernel
 FEW, PER_SIGN = 4, 1 / 24
 # sweeps before the exact path is followed; whether it is tried first, from w = 0
 SOON, FOLLOWS = (200, False)
+SIGNS_FIRST = False
 
 
 @kernel

@@ -12,6 +12,7 @@ import numpy as np
 Array = np.ndarray
 FEW, PER_SIGN = 2, 0.0  # a sweep in Python costs more than a system of equations
 SOON, FOLLOWS = 24, True
+SIGNS_FIRST = True  # the optimum of the signs that w begins with is tried before any sweep
 TINY = 24
 
 
@@ -38,12 +39,14 @@ def descend(G, q, w, h, l1, l2, yy, positive, wanted, share, least, most, inner)
     """Sweep until the duality gap is at most `wanted` and at most `share` of max(P, least); w and h change in place."""
     if 0 < len(q) <= TINY:
         return _descend_tiny(G, q, w, h, l1, l2, yy, positive, wanted, share, least, most, inner)
+    loss, gap = gap_of(q, w, h, l1, l2, yy, positive)
+    if gap <= min(wanted, share * max(loss, least)):
+        return 0, loss, gap, True
     diagonal = G.diagonal().tolist()
     curvature = (G.diagonal() + l2).tolist()
     bounds = l1.tolist()
     everywhere = [j for j in range(len(q)) if curvature[j] > 0]
     sweeps, over = 0, False
-    loss, gap = gap_of(q, w, h, l1, l2, yy, positive)
     while True:
         target = min(wanted, share * max(loss, least))
         if gap <= target:

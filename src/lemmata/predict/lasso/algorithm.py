@@ -88,6 +88,11 @@ class ElasticNetAlgorithm:
     max_iter: int = 1000
     screening: bool = True
     share: float = SHARE  # of P
+    polish: bool = True  # whether a solution is the optimum of its signs where that is cheap
+
+    def in_fold(self, share: float, factor: float = 1.0) -> ElasticNetAlgorithm:
+        """The same to a gap of that share of P and `factor` times tol, without a polish: coefficients that only predict."""
+        return replace(self, tol=factor * self.tol, share=share, polish=False)
 
     # --- the driver's four ---
 
@@ -152,7 +157,7 @@ class ElasticNetAlgorithm:
             ).minimise(
                 self._start(coefs, p)[entered.order],
                 self._enough(data, p).times(1.0 if everything else INSIDE),
-                max(self.max_iter - int(sweeps[p]), 1), self._before(coefs, p, entered.order),
+                max(self.max_iter - int(sweeps[p]), 1), self._before(coefs, p, entered.order), self.polish,
             )  # fmt: skip
             coefs[p] = 0.0
             coefs[p, entered.order] = reached.w

@@ -15,6 +15,7 @@ mse(α) = mean over folds of the mean squared error on the rows left out        
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from numbers import Integral
 from typing import Any, ClassVar
 
@@ -38,7 +39,12 @@ from lemmata.predict.lasso.path import falling_alphas
 from lemmata.predict.lasso.problem import Regression, prepare, row_matrix
 
 Array = np.ndarray
-# The share of P that the gap of a fold's fit may be: it moves squared errors by 1e-7 of themselves (1,600 × 1,000, 100 α's)
+# The gap of a fold's fit, in units of tol·‖ỹ‖² and of P, where the error is too far above the least to be chosen: it moves
+# errors by 0.7 % at most (1,600 × 1,000, 100 α's)
+ROUGH, ROUGH_SHARE = 10.0, 1e-2
+# an error within so many tol·‖ỹ‖² of the least one, or of one standard error above it, is found again with care
+NEAR = 4 * ROUGH
+# The share of P that the gap may be there: it moves squared errors by 1e-5 of themselves
 FOLD_SHARE = 1e-5
 
 
@@ -100,13 +106,7 @@ class ElasticNetCVAlgorithm:
 
     def step(self, state: CVState, data: Folds) -> CVState:
         if np.isnan(state.errors).any():
-            errors = np.empty_like(state.errors)
-
-            def work(fold: int) -> None:
-                errors[:, :, fold] = self._errors(data, *data.splits[fold])
-
-            run_tasks(work, len(data.splits))
-            return replace(state, errors=errors)
+            return replace(state, errors=self._errors(state, data))
         final = self.refit(state)
         begun = final.init(data.whole, None) if state.fit is None else state.fit
         return replace(state, fit=final.step(begun, data.whole))
@@ -140,27 +140,80 @@ class ElasticNetCVAlgorithm:
             alphas, self.ratios[ratio], self.positive, self.tol, self.max_iter
         )
 
-    def _errors(self, data: Folds, train: Array, test: Array) -> Array:
-        """Mean squared errors on the rows left out, (l1_ratios, alphas). All ρ share the Gram matrix of the fold."""
+    def _errors(self, state: CVState, data: Folds) -> Array:
+        """Errors of all folds: where solutions cost more than calls roughly at first, then with care where they decide."""
+        errors = np.empty_like(state.errors)
+        folds = [FoldPaths(data, *split) for split in data.splits]
+        paths = [self._path(i, grid) for i, grid in enumerate(self.grids)]
+        small = data.whole.fits_at_once
+        first = [
+            path.in_fold(FOLD_SHARE) if small else path.in_fold(ROUGH_SHARE, ROUGH)
+            for path in paths
+        ]
+
+        def begin(fold: int) -> None:
+            errors[:, :, fold] = [folds[fold].solve(path) for path in first]
+
+        run_tasks(begin, len(folds))
+        if small:
+            return errors
+        near = near_choice(errors, NEAR * self.tol * state.spread)
+
+        def refine(fold: int) -> None:
+            for ratio, grid in enumerate(self.grids):
+                which = np.flatnonzero(near[ratio])
+                if len(which):
+                    path = self._path(ratio, tuple(grid[i] for i in which)).in_fold(FOLD_SHARE)
+                    errors[ratio, which, fold] = folds[fold].solve(path, ratio, which)
+
+        run_tasks(refine, len(folds))
+        return errors
+
+
+class FoldPaths:
+    """The paths of a fold. All ρ share its Gram matrix."""
+
+    def __init__(self, data: Folds, train: Array, test: Array):
+        self.data, self.train, self.test = data, train, test
+        self.found: list[ElasticNetState] = []
+
+    @cached_property
+    def fold(self) -> Regression:
+        data, train = self.data, self.train
         weights = None if data.weights is None else data.weights[train]
-        fold = prepare(
+        return prepare(
             data.X[train], data.y[train], weights, fit_intercept=data.fit_intercept, factor=data.factor
         )  # fmt: skip
-        left_out, y = data.X[test], data.y[test].astype(np.float64)[:, None]
-        found = []
-        for ratio, alphas in enumerate(self.grids):
-            algorithm = replace(self._path(ratio, alphas), share=FOLD_SHARE)
-            state = algorithm.init(fold, None)
-            while (state.done == OPEN).any():
-                state = algorithm.step(state, fold)
-            coefs, intercepts = fold.coefficients(state.coefs, np.zeros(len(alphas), int))
-            squares = (y - linear_scores(left_out, coefs, intercepts)) ** 2
-            found.append(
-                np.average(
-                    squares, axis=0, weights=None if data.weights is None else data.weights[test]
-                )
-            )
-        return np.array(found)
+
+    def solve(
+        self, algorithm: ElasticNetAlgorithm, ratio: int | None = None, which: Any = None
+    ) -> Array:
+        """Mean squared errors on the rows left out, (alphas,); from the solutions of α's `which` of a ratio, if given."""
+        state = algorithm.init(self.fold, None)
+        if ratio is not None:
+            begun = self.found[ratio]
+            state = replace(
+                state, coefs=begun.coefs[which], order=begun.order, cuts=begun.cuts, waiting=begun.waiting
+            )  # fmt: skip
+        while (state.done == OPEN).any():
+            state = algorithm.step(state, self.fold)
+        if ratio is None:
+            self.found.append(state)
+        coefs, intercepts = self.fold.coefficients(state.coefs, np.zeros(len(state.coefs), int))
+        y, weights = self.data.y[self.test].astype(np.float64)[:, None], self.data.weights
+        squares = (y - linear_scores(self.data.X[self.test], coefs, intercepts)) ** 2
+        weights = None if weights is None else weights[self.test]
+        return np.average(squares, axis=0, weights=weights)
+
+
+def near_choice(errors: Array, margin: float) -> Array:
+    """Where mean errors are within a margin of the least one, or of one standard error above it, (l1_ratios, alphas)."""
+    mean = errors.mean(axis=2)
+    ratio, least = np.unravel_index(int(np.argmin(mean)), mean.shape)
+    folds = errors.shape[2]
+    se = errors[ratio, least].std(ddof=1) / np.sqrt(folds) if folds > 1 else 0.0
+    above = mean - mean[ratio, least]
+    return (above <= margin) | (np.abs(above - se) <= margin)
 
 
 @dataclass(frozen=True)
@@ -205,8 +258,9 @@ class ChosenByFolds(Supervised):
         Has no effect: Gram matrices of entered columns are always formed.""")
     max_iter: int = common.max_iter(1000).doc("Sweeps for each α.")
     tol: float = common.tol(1e-4).doc("""
-        The duality gap to reach at each α, relative to the mean square of the centred y; and at
-        most 2.5e-7 of the objective (1e-5 in the folds).""")
+        The duality gap to reach, relative to the mean square of the centred y; and at most 2.5e-7
+        of the objective. In the folds ten times tol and 1e-2 of the objective, and tol and 1e-5 at
+        each α whose error is near the least one.""")
     copy_X: bool = common.copy_X()
     cv: Any = parameter(None, "cv_object").doc("""
         The folds, as scikit-learn's check_cv reads them; None: five.""")

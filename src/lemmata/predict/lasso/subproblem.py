@@ -31,6 +31,11 @@ STRIDE = 3.0  # the ratio of two λ's on the way from w = 0
 ROUGH = 1e-3  # the gap to reach on that way, of ‖y‖²
 HUGE = 1e6  # a solution so much larger than w is one of rounding
 EXACT = 1e-12  # of ‖y‖²: a gap that needs no polish
+GUESSES = 4  # sets of signs that are tried before a sweep
+SPECK, SAME = (
+    1e-200,
+    1e-9,
+)  # a coordinate that has a sign and no size; of l1: what rounding may add to a correlation
 PROXIMAL = 1e-8  # of the largest curvature, where G_SS is singular
 
 
@@ -75,11 +80,17 @@ class GramQuadratic(NamedTuple):
         return float(-0.5 * (w @ (self.q + h)) + self.l1 @ np.abs(w) + 0.5 * (self.l2 @ (w * w)))
 
     def minimise(
-        self, w: Array, enough: Enough, most: int, before: tuple[Array, float] | None = None
+        self,
+        w: Array,
+        enough: Enough,
+        most: int,
+        before: tuple[Array, float] | None = None,
+        polish: bool = True,
     ) -> Reached:
         """From w on, until the duality gap over these columns is small enough or `most` sweeps were made.
 
         before : the solution for `t` times this l1 and the same l2, and t > 1, if there is one
+        polish : whether the optimum of the signs found is taken where that is cheap
         """
         if not len(w):
             return Reached(w, self.q, 0, 0.5 * self.yy, 0.0)
@@ -88,7 +99,7 @@ class GramQuadratic(NamedTuple):
         reached = self._begin(w, enough, most)
         if not reached.over and reached.sweeps < most:
             reached = self._follow(before, enough, most, reached.sweeps)
-        return self._polish(reached) if reached.over else reached
+        return self._polish(reached) if reached.over and polish else reached
 
     def _begin(self, w: Array, enough: Enough, most: int) -> Reached:
         """Try sweeps first, from w or through larger λ's; or follow the exact path."""
@@ -137,7 +148,9 @@ class GramQuadratic(NamedTuple):
     def _descend(self, w: Array, enough: Enough, most: int, sweeps: int) -> Reached:
         """Alternate sweeps and steps to the optimum of the signs they found; w is written to."""
         G, q, l1, l2, yy, positive, kernels = self
-        h = q - G @ w if w.any() else q.copy()
+        w, h = (
+            self._guess_signs(w) if kernels.SIGNS_FIRST else (w, q - G @ w if w.any() else q.copy())
+        )
         patience = 1
         while True:
             portion = patience * (kernels.FEW + int(kernels.PER_SIGN * np.count_nonzero(w)))
@@ -154,6 +167,19 @@ class GramQuadratic(NamedTuple):
                 sweeps += 1
             else:
                 patience *= 4  # rounding is in the way: sweeps alone
+
+    def _guess_signs(self, w: Array) -> tuple[Array, Array]:
+        """Without a sweep: the optimum of the signs of w, coordinates that it lacks added, until none is missing; and its h."""
+        for _ in range(GUESSES):
+            w, _ = self._step_to_signed_optimum(w)
+            h = self.q - self.G @ w
+            late = (h if self.positive else np.abs(h)) > self.l1 * (1 + SAME)
+            late &= w == 0
+            if not late.any():
+                break
+            w = np.where(late, np.copysign(SPECK, h), w)
+        w = np.where(np.abs(w) > SPECK, w, 0.0)
+        return w, h
 
     def _step_to_signed_optimum(self, w: Array) -> tuple[Array, bool]:
         """w moved towards the optimum of its signs, as far as they stay, and whether f is certain to fall."""
