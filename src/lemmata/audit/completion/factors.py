@@ -243,16 +243,17 @@ def nonnegative_factors(fit):
 
 # --- claims of each model ---------------------------------------------------------------------------------------------
 
-_FREE = (fixed_point, first_order_point, second_order_minimum, global_optimum)
-_NONNEGATIVE = (nonnegative_factors, first_order_point)
-EXPLICIT_CLAIMS = (*SOUND, NEVER_ROSE, *_FREE, *ENTRY_CLAIMS)
-NONNEGATIVE_CLAIMS = (*SOUND, NEVER_ROSE, *_NONNEGATIVE, *ENTRY_CLAIMS)
-IMPLICIT_CLAIMS = (*SOUND, NEVER_ROSE, *_FREE)  # every entry is known there
-NONNEGATIVE_IMPLICIT_CLAIMS = (*SOUND, NEVER_ROSE, *_NONNEGATIVE)
-SGD_CLAIMS = (*SOUND, NEVER_ROSE, near_fixed_point, first_order_point, *ENTRY_CLAIMS)
-SCHEDULED_SGD_CLAIMS = (*SOUND, steps_shrink, *SGD_CLAIMS[3:])
+_FREE = (first_order_point, fixed_point, second_order_minimum, global_optimum)
+_NONNEGATIVE = (first_order_point, nonnegative_factors)
+IMPLICIT_CLAIMS = (*SOUND, *_FREE, NEVER_ROSE)  # every entry is known there
+NONNEGATIVE_IMPLICIT_CLAIMS = (*SOUND, *_NONNEGATIVE, NEVER_ROSE)
+EXPLICIT_CLAIMS = (*IMPLICIT_CLAIMS, *ENTRY_CLAIMS)
+NONNEGATIVE_CLAIMS = (*NONNEGATIVE_IMPLICIT_CLAIMS, *ENTRY_CLAIMS)
+_STOCHASTIC = (*SOUND, near_fixed_point, first_order_point)
+SGD_CLAIMS = (*_STOCHASTIC, NEVER_ROSE, *ENTRY_CLAIMS)
+SCHEDULED_SGD_CLAIMS = (*_STOCHASTIC, steps_shrink, *ENTRY_CLAIMS)
 _CONVEX = (least_penalised, first_order_point, rank_not_cut)
-SOFT_IMPUTE_CLAIMS = (*SOUND, NEVER_ROSE, *_CONVEX, *ENTRY_CLAIMS)
+SOFT_IMPUTE_CLAIMS = (*SOUND, *_CONVEX, NEVER_ROSE, *ENTRY_CLAIMS)
 
 
 def factor_claims(implicit: bool, nonnegative: bool) -> tuple[claims.Statement, ...]:

@@ -346,8 +346,8 @@ def _filled_statements(fit: claims.Fit) -> dict[str, float]:
 
 
 _FILLED = (SOUND[0], statements_true(_filled_statements, cost=per_factor(8)))
-_RANK_ONE = (left_the_saddle, first_order_point, second_order_minimum, NEVER_ROSE)
-_PROJECTED = (steps_in_range, first_order_on_manifold, fixed_point)
+_RANK_ONE = (first_order_point, left_the_saddle, second_order_minimum, NEVER_ROSE)
+_PROJECTED = (first_order_on_manifold, fixed_point, steps_in_range)
 IMPUTED_SVD_CLAIMS = (*_FILLED, best_of_filled, not_pulled_to_the_fill, *ENTRY_CLAIMS)
 POWER_STEP_CLAIMS = (*SOUND, leading_singular_pair, *_RANK_ONE, *ENTRY_CLAIMS)
 FLOW_CLAIMS = (*SOUND, *_RANK_ONE, balance_conserved, *ENTRY_CLAIMS)

@@ -88,6 +88,6 @@ def beats_one_answer(fit: Fit):
 FASTTEXT_CLAIMS = (
     attributes_sound({"vectors_": "d k", "coef_": "c k", "intercept_": "c", "loss_": ">=0"}),
     statements_true(statement_errors, needs=(mean_loss,), unchecked="features_"),
-    loss_fell,
     beats_one_answer,
+    loss_fell,
 )

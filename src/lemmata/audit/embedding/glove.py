@@ -194,5 +194,5 @@ def bands_explained(fit):
     return at_most(max(shares), LEFT, advice, unit="% left", note="; ".join(sizes))
 
 
-GLOVE_CLAIMS = (SOUND, TRUE, loss_fell, bands_explained)
-GLOVE_ALS_CLAIMS = (SOUND, TRUE, never_rose, first_order_point, bands_explained)
+GLOVE_CLAIMS = (SOUND, TRUE, bands_explained, loss_fell)
+GLOVE_ALS_CLAIMS = (SOUND, TRUE, bands_explained, first_order_point, never_rose)

@@ -141,9 +141,9 @@ SENTENCE_CLAIMS = (
         }
     ),
     statements_true(statement_errors, needs=(scatter,), unchecked="embedding_"),
+    texts_known,
     directions_removed,
     largest_removed,
-    texts_known,
 )
 
 
@@ -245,6 +245,6 @@ AVERAGED_CLAIMS = (
     statements_true(
         counts_errors, cost=claims.passes(1), unchecked="embedding_ context_embedding_"
     ),
-    loss_fell,
     beats_frequencies,
+    loss_fell,
 )

@@ -353,7 +353,7 @@ SOUND = attributes_sound(SHAPES)
 TRUE = statements_true(
     statement_errors, cost=claims.passes(1), unchecked="embedding_ context_embedding_"
 )
-SKIPGRAM_CLAIMS = (SOUND, TRUE, loss_fell, beats_frequencies, directions_spread, dimensions_used)
+SKIPGRAM_CLAIMS = (SOUND, TRUE, beats_frequencies, loss_fell, directions_spread, dimensions_used)
 # what `certify` checks besides
 SKIPGRAM_MORE_CLAIMS = (follows_information, frequency_apart, nearest_words_determined)
 # the context is a whole sentence, or a document with a vector of its own: such pairs are no pairs in windows

@@ -276,9 +276,9 @@ def every_row_possible(fit):
 MIXTURE_CLAIMS = (
     SOUND,
     TRUE,
+    fixed_point,
     LIKELIHOOD_NEVER_FELL,
     bound_is_tight,
-    fixed_point,
     no_ascent_nearby,
     enough_rows,
     no_collapsed_component,

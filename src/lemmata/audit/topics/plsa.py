@@ -282,8 +282,8 @@ def topics_distinct(fit: claims.Fit):
 LATENT_SEMANTICS_CLAIMS = (
     SOUND,
     TRUE,
-    likelihood_never_fell,
     documents_fitted,
+    likelihood_never_fell,
     topics_determined,
     topics_supported,
     topics_distinct,

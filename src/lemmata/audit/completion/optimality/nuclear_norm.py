@@ -150,5 +150,5 @@ def multiplier_statements(fit: claims.Fit) -> dict[str, float]:
 
 
 MULTIPLIERS_TRUE = statements_true(multiplier_statements, needs=(multipliers,))
-_LEAST = (entries_met, least_regularised, least_nuclear_norm)
-THRESHOLDING_CLAIMS = (SOUND[0], MULTIPLIERS_TRUE, NEVER_ROSE, *_LEAST, *ENTRY_CLAIMS)
+_LEAST = (least_regularised, entries_met, least_nuclear_norm)
+THRESHOLDING_CLAIMS = (SOUND[0], MULTIPLIERS_TRUE, *_LEAST, NEVER_ROSE, *ENTRY_CLAIMS)

@@ -223,4 +223,4 @@ def _squared_singular_values(numbers: facts.Numbers) -> Array:
     return np.linalg.eigvalsh((gram + gram.T) / 2)
 
 
-NMF_CLAIMS = (SOUND, TRUE, NEVER_ROSE, first_order_point, factors_determined, near_best_rank_k)
+NMF_CLAIMS = (SOUND, TRUE, first_order_point, NEVER_ROSE, factors_determined, near_best_rank_k)
