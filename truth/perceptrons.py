@@ -101,6 +101,11 @@ class Objective:
         shares = np.bincount(self.y) / len(self.y)
         return -(shares * np.log(shares)).sum()
 
+    def beats_constant(self):
+        """Whether the loss, without the ridge, is below that of a constant."""
+        size = sum((w**2).sum() for w in self.parts(self.start)[: len(self.shapes) // 2])
+        return self(self.start)[0] - 0.5 * self.ridge * size / len(self.X) < self.constant()
+
     def left_to_gain(self):
         """By 500 further steps, as a share of what a constant costs."""
         found = minimize(self, self.start, jac=True, method="L-BFGS-B", options={"maxiter": 500})
@@ -147,6 +152,7 @@ def trained_and_not(seed):
         if states:
             truths["statements_true"] = True
         truths["units_alive"] = objective.dead() == 0
+        truths["beats_constant"] = objective.beats_constant()
         yield Case(label, lemmata.certify(model, X, y), truths, easy=truths)
         if states:
             other = changed(model, loss_=model.loss_ * 1.01)
@@ -161,6 +167,13 @@ def trained_and_not(seed):
                 lemmata.certify(other, X, y),
                 {"statements_true": False},
             )
+        others = np.random.default_rng(seed).permutation(
+            y
+        )  # targets that the rows tell nothing about
+        truths = {"beats_constant": Objective(model, X, others).beats_constant()}
+        yield Case(
+            f"{label}, others' targets", lemmata.certify(model, X, others), truths, easy=truths
+        )
         broken = changed(model, coefs_=[part * np.nan for part in model.coefs_])
         yield Case(f"{label}, NaN", lemmata.certify(broken, X, y), {"attributes_sound": False})
         short = changed(model, intercepts_=[part[:-1] for part in model.intercepts_])

@@ -318,21 +318,22 @@ def split(problem: Factored, Y: Array) -> tuple[Array, Array]:
 
 
 def own_curvatures(
-    problem: Factored, side: int, at_once: int | None = None
+    problem: Factored, side: int, at_once: int | None = None, among: Any = slice(None)
 ) -> Iterator[tuple[slice, Array]]:
-    """D_i (·, p, p) of rows (side 0) or columns (side 1), all or so many at once.
+    """D_i (·, p, p) of rows (side 0) or columns (side 1), of those among some, all or so many at once.
 
     One sparse product with the p(p+1)/2 products z_a z_b makes them.
     """
     beyond, other, p = problem.beyond, problem.at[1 - side], parameters(problem)
     pattern = problem.on_entries(np.ones(len(problem.target)) if beyond is None else beyond)
-    pattern = pattern if side == 0 else pattern.T.tocsr()
+    pattern = (pattern if side == 0 else pattern.T.tocsr())[among]
     Z = join(problem, other, np.ones(len(other)))
     ridge = np.repeat((problem.row_reg, problem.column_reg)[side][:, None], p, axis=1)
     ridge[:, problem.rank :] = problem.bias_regs[side][:, None]
+    ridge = ridge[among]
     upper, diagonal = np.triu_indices(p), np.arange(p)
     pairs = Z[:, upper[0]] * Z[:, upper[1]]
-    n = problem.shape[side]
+    n = len(ridge)
     at_once = n if at_once is None else at_once
     for start in range(0, n, max(at_once, 1)):
         rows = slice(start, min(start + at_once, n))
@@ -399,11 +400,17 @@ def fit_in_memory(problem: Factored) -> bool:
 
 def gain(problem: Factored, side: int) -> float:
     """½ Σ_i g_iᵀD_i⁻¹g_i over all rows (side 0) or columns: what solving them again would take off F."""
-    p, total = parameters(problem), 0.0
-    g = join(problem, problem.gradient[side], problem.gradient[side + 2])
+    return float(gains(problem, side).sum())
+
+
+def gains(problem: Factored, side: int, among: Any = slice(None)) -> Array:
+    """½ g_iᵀD_i⁻¹g_i of each of some rows (side 0) or columns."""
+    p = parameters(problem)
+    g = join(problem, problem.gradient[side], problem.gradient[side + 2])[among]
+    found = np.zeros(len(g))
     if p == 0:
-        return 0.0
-    for rows, D in own_curvatures(problem, side, max(1, NUMBERS_AT_ONCE // p**2)):
+        return found
+    for rows, D in own_curvatures(problem, side, max(1, NUMBERS_AT_ONCE // p**2), among):
         D[~D.any(axis=(1, 2))] = np.eye(p)  # F does not depend on such a row: g = 0
         try:
             seen = np.linalg.solve(_cholesky(D), g[rows, :, None])[:, :, 0]
@@ -412,8 +419,8 @@ def gain(problem: Factored, side: int) -> float:
             least = p * np.finfo(float).eps * values[:, -1:]
             seen = np.matmul(vectors.transpose(0, 2, 1), g[rows, :, None])[:, :, 0]
             seen /= np.sqrt(np.where(values > least, values, np.inf))
-        total += 0.5 * float(np.sum(seen**2))
-    return total
+        found[rows] = 0.5 * np.sum(seen**2, axis=1)
+    return found
 
 
 # --- how rows and columns pull at each other --------------------------------------------------------------------------

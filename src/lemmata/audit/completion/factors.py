@@ -21,7 +21,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from lemmata.audit.completion.factored_objective import Factored, blocks_cost, gain
+from lemmata.audit.completion.factored_objective import Factored, blocks_cost, gain, gains, join
 from lemmata.audit.completion.held_out.error import ENTRY_CLAIMS
 from lemmata.audit.completion.held_out.offsets import beats_offsets
 from lemmata.audit.completion.optimality.curvature import PRODUCTS, Curvature, downward
@@ -33,6 +33,7 @@ from lemmata.audit.completion.optimality.global_optimum import (
 from lemmata.audit.completion.statements import SOUND, per_factor, precision, problem_of
 from lemmata.audit.kernel import claims
 from lemmata.audit.kernel.attributes import never_rose
+from lemmata.audit.kernel.concentration import betting
 from lemmata.audit.kernel.lanczos import RISK
 
 Array = np.ndarray
@@ -43,6 +44,10 @@ WORTH = 1e-4  # of the objective: a way down that gains less is a matter of conv
 FEW_PRODUCTS = 60  # decide most fits
 GAIN = 1e-4  # of the objective; the default tol is a tenth of it
 NOISE_LEFT = 0.01  # of the objective: what stochastic steps may leave behind
+DRAWN, DRAWN_RISK = (
+    256,
+    0.01,
+)  # rows, and columns, that are looked at where there is no time for all
 
 
 # --- the run ----------------------------------------------------------------------------------------------------------
@@ -85,16 +90,19 @@ def half_sweep_gain(fit: claims.Fit) -> float:
 
     Where every entry is met, what is left of the objective is the rounding of the factors, and of no interest.
     """
+    return max(gain(problem_of(fit), side) / own for side, own in enumerate(_own_parts(fit)))
+
+
+def _own_parts(fit: claims.Fit) -> Iterator[float]:
+    """The loss with the penalty of the rows, and with that of the columns."""
     problem = problem_of(fit)
     noise = claims.rounding(precision(fit), problem.rank + 1)
     floor = noise**2 * problem.size / GAIN
-    shares = []
     for side, reg in enumerate((problem.row_reg, problem.column_reg)):
         lengths = np.square(problem.at[side]).sum(axis=1)
         biases = problem.bias_regs[side] @ problem.at[side + 2] ** 2
         own = problem.loss + 0.5 * float(reg @ lengths + biases)
-        shares.append(gain(problem, side) / max(own + floor, np.finfo(float).tiny))
-    return max(shares)
+        yield max(own + floor, np.finfo(float).tiny)
 
 
 @claims.proved(
@@ -107,31 +115,75 @@ def fixed_point(fit):
     return claims.at_most(half_sweep_gain(fit), GAIN, "lower tol, or raise max_iter", unit="gain")
 
 
+def _drawn_sweep_cost(fit: claims.Fit) -> float:
+    """The slopes of all rows, the systems of those drawn, and products of all pairs of factors."""
+    entries, sides, p = fit.data.n_observed, fit.data.shape, np.shape(fit.U_)[1] + 1
+    drawn = sum(min(DRAWN * np.sqrt(entries / n), entries) for n in sides)  # large rows come often
+    return per_factor(6)(fit) + p * p * (drawn + 0.5 * sum(sides)) + 2 * DRAWN * (1.5 * p**3 + 2500)
+
+
+def _near_cost(fit: claims.Fit) -> float:
+    return 0.0 if half_sweep_gain in fit.facts else min(_drawn_sweep_cost(fit), _sweep_cost(fit))
+
+
 @claims.proved(
     "solving either side exactly would lower the objective by less than 1 %",
     "CIL (2.38)",
-    needs=(half_sweep_gain,),
+    cost=_near_cost,
 )
 def near_fixed_point(fit):
-    """The gain of half a sweep of ALS from here: what noise, or too few epochs, left behind. See `fixed_point` of ALS."""
+    """The gain of half a sweep of ALS from here: what noise, or too few epochs, left behind. See `fixed_point` of ALS.
+
+    Where the budget does not allow all of them, rows and columns are drawn (`_drawn_gain`), and the claim is statistical.
+    """
     advice = "raise max_iter and lower tol; with a learning_rate of your own, give it more decay"
-    return claims.at_most(half_sweep_gain(fit), NOISE_LEFT, advice, unit="gain")
+    if half_sweep_gain in fit.facts or fit.work >= _sweep_cost(fit):
+        return claims.at_most(half_sweep_gain(fit), NOISE_LEFT, advice, unit="gain")
+    ends = [_drawn_gain(problem_of(fit), side) for side in (0, 1)]
+    shares = np.array(ends) / np.array(list(_own_parts(fit)))[:, None]
+    low, high = shares.max(axis=0)
+    if low <= NOISE_LEFT < high:
+        return claims.unknown(f"between {low:.2g} and {high:.2g}: run certify(X) for all rows")
+    measured, note = (high, "at most") if high <= NOISE_LEFT else (low, "at least")
+    note = f"{note}, from {DRAWN} rows and {DRAWN} columns"
+    sure = {"kind": claims.STATISTICAL, "confidence": 1 - DRAWN_RISK}
+    return claims.at_most(measured, NOISE_LEFT, advice, unit="gain", note=note, **sure)
+
+
+def _drawn_gain(problem: Factored, side: int) -> tuple[float, float]:
+    """Bounds on `gain`, from rows drawn by u_i = ½‖g_i‖²/λ_i: no row gains more, as D_i ≥ λ_i, so gain/u is in [0, 1]."""
+    g = join(problem, problem.gradient[side], problem.gradient[side + 2])
+    ridge = (problem.row_reg, problem.column_reg)[side]
+    if problem.biased:
+        ridge = np.minimum(ridge, problem.bias_regs[side])
+    squares = 0.5 * np.einsum("ik,ik->i", g, g)
+    most = np.divide(squares, ridge, out=np.where(squares > 0, np.inf, 0.0), where=ridge > 0)
+    total = float(most.sum())
+    if not 0 < total < np.inf:
+        return 0.0, total
+    rows = np.random.default_rng(0).choice(len(most), DRAWN, p=most / total)
+    shares = np.clip(gains(problem, side, rows) / most[rows], 0.0, 1.0)
+    low, high = betting(shares, DRAWN_RISK / 2)
+    return low * total, high * total
 
 
 # --- first and second order -------------------------------------------------------------------------------------------
 
 
-@claims.fact(cost=per_factor(10))
+@claims.fact(cost=per_factor(10))  # four sparse products and the fitted entries
 def slope(fit: claims.Fit) -> float:
     return slope_at(problem_of(fit), bool(fit.get("nonnegative", False)))
 
 
 def slope_at(problem: Factored, nonnegative: bool = False) -> float:
     """Return how far from stationary a point is, between 0 (not at all) and 1, whatever the size of its factors."""
-    gradient = _kkt(problem) if nonnegative else problem.gradient
+    curvatures = problem.row_curvatures() if nonnegative else ()
     worst = 0.0
-    for slopes, terms in zip(gradient, _gradient_terms(problem), strict=True):
-        size = sum(np.linalg.norm(term) for term in terms)
+    for side, (data, fitted, ridge) in enumerate(_gradient_terms(problem)):
+        size = sum(np.linalg.norm(term) for term in (data, fitted, ridge))
+        slopes = ridge + fitted - data
+        if nonnegative and side < 2:
+            slopes = _held_at_zero(problem, side, slopes, curvatures[side])
         worst = max(worst, float(np.linalg.norm(slopes) / size) if size > 0 else 0.0)
     return worst
 
@@ -157,18 +209,17 @@ def _gradient_terms(problem: Factored) -> Iterator[tuple[Array, Array, Array]]:
     everywhere = (U @ (V.T @ V), V @ (U.T @ U)) if problem.implicit else (0.0, 0.0)
     yield A @ V, X @ V + everywhere[0], problem.row_reg[:, None] * U
     yield A.T @ U, X.T @ U + everywhere[1], problem.column_reg[:, None] * V
+    if not problem.biased:
+        return
     alpha, beta = problem.bias_regs
     yield A.sum(axis=1), X.sum(axis=1), alpha * b
     yield A.sum(axis=0), X.sum(axis=0), beta * c
 
 
-def _kkt(problem: Factored):
+def _held_at_zero(problem: Factored, side: int, slopes: Array, curvature: Array) -> Array:
     """The gradient with what a bound at 0 holds back removed: min(∇, L·U) with L the curvature of the row, 0 iff KKT."""
-    gradient, (rows, columns) = problem.gradient, problem.row_curvatures()
     dimension = problem.rank + problem.biased
-    gU = np.minimum(gradient.U, dimension * rows[:, None] * problem.at.U)
-    gV = np.minimum(gradient.V, dimension * columns[:, None] * problem.at.V)
-    return gradient._replace(U=gU, V=gV)
+    return np.minimum(slopes, dimension * curvature[:, None] * problem.at[side])
 
 
 def _product_cost(fit: claims.Fit) -> float:

@@ -65,7 +65,7 @@ def codes_and_errors(fit: k.Fit, rows: Array, unit: float) -> tuple[Array, Array
     return np.concatenate(codes), np.concatenate(errors)
 
 
-@k.fact(cost=cost_of_rows)
+@k.fact(cost=lambda fit: 2 * cost_of_rows(fit))  # in float64
 def reconstruction_errors(fit: k.Fit) -> ReconstructionErrors:
     data, d = fit.data, fit.data.shape[1]
     largest = max(float(np.abs(rows).max(initial=0.0)) for rows, _ in data)
@@ -94,7 +94,7 @@ def _shares(data: Blocks) -> Iterator[tuple[Array, Array]]:
 
 def _cost_of_principal(fit: k.Fit) -> float:
     small = float(min(fit.data.shape))
-    return fit.data.size * small + small**3
+    return (fit.data.size * small + 10 * small**3) / k.PRODUCTS
 
 
 @k.fact(cost=_cost_of_principal, needs=(reconstruction_errors,))

@@ -177,15 +177,23 @@ def penalty_of(theta: list[Array], ridge: float) -> float:
 
 def objective_at(fit: claims.Fit, theta: list[Array]) -> float:
     """Return F with the loss whose gradient is followed: summed over the outputs, no probability clipped."""
-    y, mask = targets_of(fit), training_mask(fit)
-    share, loss, start = weights_of(fit) * mask, 0.0, 0
+    mask = training_mask(fit)
+    share = weights_of(fit) * mask
+    return loss_of_rows(fit, theta, share) + penalty_of(theta, ridge_of(fit, mask)) / float(
+        share.sum()
+    )
+
+
+def loss_of_rows(fit: claims.Fit, theta: list[Array], share: Array) -> float:
+    """Return the mean of ℓ, rows counting by their share."""
+    y, loss, start = targets_of(fit), 0.0, 0
     for rows in pieces(fit.data):
         here = slice(start, start + rows.shape[0])
         start = here.stop
         scores = forward(fit, theta, rows)[1][-1]
         losses, _ = loss_and_error(fit.out_activation_, scores, y[here])
         loss += float(share[here] @ losses.sum(axis=1))
-    return (loss + penalty_of(theta, ridge_of(fit, mask))) / float(share.sum())
+    return loss / float(share.sum())
 
 
 def constant_loss(output: str, y: Array, s: Array) -> float:
@@ -280,6 +288,24 @@ def held_out_score(fit: claims.Fit) -> float:
     return r_squared(y, h, s)[0]
 
 
+@claims.proved(
+    "on these rows the loss is below that of the best constant answer",
+    "CIL 4.3",
+    cost=products(2 / claims.PRODUCTS),
+)
+@np.errstate(over="ignore", invalid="ignore")
+def beats_constant(fit: claims.Fit) -> claims.Evidence:
+    """The best constant: the shares of the classes, the mean of the numbers. No penalty is counted."""
+    share = weights_of(fit)
+    least = constant_loss(fit.out_activation_, targets_of(fit), share)
+    if not least > 0:
+        raise claims.CannotTell("y does not vary, so a constant prediction costs nothing")
+    scaled = "the columns of X" if fit.has("classes_") else "y and the columns of X"
+    advice = f"train longer, or change learning_rate_init; scale {scaled}; look whether they tell anything about y"
+    loss = loss_of_rows(fit, parameters_of(fit), share)
+    return claims.at_most(loss / least, 1.0, advice, unit="loss / constant's")
+
+
 @claims.claim(
     "thirty further steps of L-BFGS gain at most 5 % of what a constant prediction costs",
     kind=claims.RULE_OF_THUMB,
@@ -344,6 +370,7 @@ def units_alive(fit: claims.Fit) -> claims.Evidence:
 MLP_CLAIMS = (
     attributes_sound({"loss_?": "", "best_loss_?": "", "t_?": ">=0 int"}, layer_problems),
     statements_true(statement_errors, needs=(forward_pass,)),
+    beats_constant,
     little_to_gain,
     units_alive,
 )

@@ -26,9 +26,9 @@ NARROW = 0.02  # rounding of a bfloat16 product, of eight bits, with margin
 
 
 def cost_of_rows(fit: k.Fit, rows: int | None = None) -> float:
-    """A pass of rows, by default all, through the network: a multiplication for every weight."""
+    """A pass of rows, by default all, through the network: a multiplication for every weight, in products."""
     n = fit.data.shape[0] if rows is None else rows
-    return float(n) * sum(parameter.numel() for parameter in fit.module_.parameters())
+    return float(n) * sum(parameter.numel() for parameter in fit.module_.parameters()) / k.PRODUCTS
 
 
 @k.fact(cost=cost_of_rows)
