@@ -117,6 +117,15 @@ def test_the_optimum_has_no_excess_and_frequencies_have_all_of_it(settings):
         assert model.certify(texts)["beats_frequencies"].verdict == verdict
 
 
+def test_drawn_pairs_tell_scores_of_pairs_from_others():
+    texts = chained()
+    N, M = statistics(texts, {})
+    best, alone = np.log(np.maximum(N, 1e-12) / M), np.log(N.sum(axis=0) / M.sum(axis=0))
+    for scores, verdict in ((best, "holds"), (2 * alone - best, "fails")):
+        model = model_of_scores(texts, scores)
+        assert model.certify(texts)["pairs_learned"].verdict == verdict
+
+
 def test_the_excess_is_a_divergence():
     """L(s) − L* = Σ (N + M) KL(p* ‖ σ(s)), each side by itself."""
     texts, rng = chained(1), np.random.default_rng(1)

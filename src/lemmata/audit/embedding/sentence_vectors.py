@@ -211,7 +211,9 @@ def loss_of_targets(fit: claims.Fit) -> tuple[float, int]:
 
 def _cost_of_targets(fit: claims.Fit) -> float:
     v, k = np.shape(fit.context_embedding_)
-    return 2.0 * fit.data.n_tokens * k + min(float(fit.data.n_tokens), 2.0 * ASKED) * v * (k + 25)
+    targets = ASKED if fit.targets == "words" else 2.0 * ASKED
+    scores = min(float(fit.data.n_tokens), targets) * v
+    return 2.0 * fit.data.n_tokens * k + scores * (k / claims.PRODUCTS + 5)  # as measured
 
 
 @claims.rule_of_thumb(

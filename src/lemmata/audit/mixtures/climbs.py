@@ -39,17 +39,22 @@ def extrapolated_gain(values: Array, noise: float = 0.0) -> tuple[float, float]:
     return float(low), float(high)
 
 
+def _climbing_passes(fit: claims.Fit) -> float:
+    """Return how many passes there is work for, a leap being three; those of two plain steps where there is little."""
+    planned = min(1 + 3 * LEAPS, affordable(fit, em_steps.CLIMBING) / pass_work(fit))
+    left = fit.work / pass_work(fit) - 2  # what every claim needs comes first
+    return max(2.0, planned) if planned <= left else 2.0
+
+
 def _climbing_work(fit: claims.Fit) -> float:
-    """Return the price of as many leaps as there is work for, at least one; a leap is three passes."""
-    passes = min(3 * LEAPS, affordable(fit, em_steps.CLIMBING) / pass_work(fit))
-    return (1 + max(passes, 3)) * pass_work(fit)
+    return _climbing_passes(fit) * pass_work(fit)
 
 
 @claims.fact(cost=_climbing_work, needs=(facts_of,))
 def climb(fit: claims.Fit) -> tuple[float, float, float, float]:
     """Return the gain found, in all (at the rate measured, and with noise), and what of it may be noise, in nats that count."""
     facts = facts_of(fit)
-    leaps = int(min(LEAPS, max(affordable(fit, em_steps.CLIMBING) / pass_work(fit) / 3, 1)))
+    leaps = max(int(_climbing_passes(fit) / 3), 1)
     with one_blas_thread():
         risen, last = _rise(fit, facts, leaps - 1)
     found, last = (risen + np.abs(np.diff(last)).sum()) * facts.nats, last * facts.nats
@@ -71,17 +76,18 @@ def _rise(fit: claims.Fit, facts: FitFacts, leaps: int) -> tuple[float, Array]:
         last = _two_steps(facts.parts.of_vector(shown), facts)
         if last[0] >= start:
             return float(last[0] - start), last
-    return 0.0, _two_steps(facts.parts, facts)
+    return 0.0, _two_steps(facts.parts, facts, (start, facts.sums))
 
 
-def _two_steps(parts: Any, facts: FitFacts) -> Array:
-    """Return the objective here and after each of two steps of EM."""
-    values = []
+def _two_steps(parts: Any, facts: FitFacts, here: Any = None) -> Array:
+    """Return the objective here and after each of two steps of EM; `here`, with the sums of its E-step, where it is known."""
+    value, sums = here or em_steps.expect(parts, facts.rows)
+    values = [value]
     for _ in range(2):
+        parts = parts.step(sums)
         value, sums = em_steps.expect(parts, facts.rows)
         values.append(value)
-        parts = parts.step(sums)
-    return np.array([*values, em_steps.expect(parts, facts.rows)[0]])
+    return np.array(values)
 
 
 @claims.rule_of_thumb(

@@ -65,7 +65,7 @@ class Multipliers:
 def _multiplier_cost(fit: claims.Fit) -> float:
     k, (n, m) = np.shape(fit.U_)[1] + 3, fit.data.shape
     thin = 20.0 * k * (fit.data.n_observed + k * (n + m))
-    return gap_cost(fit) + (thin if min(n, m) > SHORT else 4.0 * min(n, m) ** 3)
+    return gap_cost(fit) + (thin if min(n, m) > SHORT else 0.3 * min(n, m) ** 3)
 
 
 @claims.fact(cost=_multiplier_cost)
