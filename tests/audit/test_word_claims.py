@@ -370,13 +370,13 @@ def test_analogies_are_solved_by_offsets_or_by_what_is_near(tmp_path):
 def test_a_model_of_ours_takes_analogies_and_certifies_more_than_a_fit():
     texts = topical()
     model = SkipGram(8, min_count=1, epochs=10, alpha=0.05, random_state=0).fit(texts)
-    assert len(model.certificate_) == 6
+    assert len(model.certificate_) == 7
     found = model.certify(texts, analogies=[("t0w0", "t0w1", "t1w0", "t1w1")])
     names = [one.name for one in found]
     assert names[-4:] == ["follows_information", "frequency_apart", "nearest_words_determined", "analogies_solved"]  # fmt: skip
     assert not hasattr(model, "analogies")
     assert "beats_frequencies" in found.held
-    assert len(lemmata.certify(model, texts)) == 9
+    assert len(lemmata.certify(model, texts)) == 10
 
 
 def test_the_epochs_that_a_collapsed_fit_advises_undo_the_collapse():

@@ -14,6 +14,7 @@ import numpy as np
 from sklearn.base import ClassNamePrefixFeaturesOutMixin
 from sklearn.utils.validation import check_is_fitted
 
+from lemmata.audit.kernel.claims import Fit
 from lemmata.core.blocks import Blocks
 from lemmata.core.estimator import Model, RowTransformer
 from lemmata.text.documents import ModelOfCounts
@@ -27,6 +28,12 @@ class TopicModel(Readable, ClassNamePrefixFeaturesOutMixin, RowTransformer, Mode
     """A model of documents as mixtures of topics. A subclass fits `components_` and says what `_mixtures` are."""
 
     COMMON_STORED: ClassVar[Mapping[str, Any]] = {**Model.COMMON_STORED, "tokenizer_?": Tokenizer}
+
+    @classmethod
+    def work(cls, fit: Fit) -> float:
+        """Count eight multiplications for each topic, word and pass, as measured: most are draws or logarithms."""
+        passes = float(np.max(fit.get("n_iter_", 1))) * float(fit.get("n_chains", 1))
+        return 8.0 * len(fit.components_) * passes * fit.data.size
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 
@@ -146,8 +147,8 @@ def near_fixed_point(fit):
         return claims.unknown(f"between {low:.2g} and {high:.2g}: run certify(X) for all rows")
     measured, note = (high, "at most") if high <= NOISE_LEFT else (low, "at least")
     note = f"{note}, from {DRAWN} rows and {DRAWN} columns"
-    sure = {"kind": claims.STATISTICAL, "confidence": 1 - DRAWN_RISK}
-    return claims.at_most(measured, NOISE_LEFT, advice, unit="gain", note=note, **sure)
+    found = claims.at_most(measured, NOISE_LEFT, advice, unit="gain", note=note)
+    return replace(found, kind=claims.STATISTICAL, confidence=1 - DRAWN_RISK)
 
 
 def _drawn_gain(problem: Factored, side: int) -> tuple[float, float]:

@@ -81,8 +81,7 @@ def check(
     end = math.inf if seconds is None else time.perf_counter() + seconds
     found: dict[str, Claim] = {}
     waiting, spent, stop, data = list(statements), 0.0, "", ""
-    main = main_claim(statements)
-    fit.work = math.inf if seconds is not None else max(work, lead)  # prices may depend on it
+    main, fit.work = main_claim(statements), max(work, lead) if seconds is None else math.inf
     prices: dict[str, float] = {}
     known = -1
     try:
@@ -373,12 +372,6 @@ def cost_of_mixture(fit: Fit) -> float:
 
 def cost_of_nmf(fit: Fit) -> float:
     return cost_of_steps(fit) * 2 * len(fit.components_)
-
-
-def cost_of_topics(fit: Fit) -> float:
-    """Count eight multiplications for each topic, word and pass, as measured: most are draws or logarithms."""
-    chains = float(fit.get("n_chains", 1))
-    return cost_of_steps(fit) * chains * 8 * len(fit.components_)
 
 
 # --- linear models ----------------------------------------------------------------------------------------------------

@@ -26,7 +26,6 @@ from lemmata.audit.topics import LDA_BATCH_CLAIMS, LDA_CLAIMS, LDA_MORE_CLAIMS, 
 from lemmata.core import common
 from lemmata.core.blocks import Blocks
 from lemmata.core.certificate import Certificate
-from lemmata.core.certification.checking import cost_of_topics
 from lemmata.core.loop import MaxSteps, Never, Settled, Stop, Stopped
 from lemmata.core.parameters import COUNT, KW_ONLY, NONNEGATIVE, POSITIVE, choice, fitted, parameter
 from lemmata.core.runs.progress import Progress
@@ -113,7 +112,6 @@ class LDA(TopicModel):
     time_limit: Any = common.time_limit()
 
     claims = LDA_CLAIMS
-    work = staticmethod(cost_of_topics)
     stored: ClassVar[dict[str, Any]] = {
         "components_": "k d >0",
         "doc_topic_? doc_topic_prior_ lower_bound_? chain_log_likelihoods_?": "audited",

@@ -17,7 +17,6 @@ from lemmata.audit.topics.plsa import LATENT_SEMANTICS_CLAIMS
 from lemmata.core import common
 from lemmata.core.blocks import Blocks
 from lemmata.core.certificate import Statement
-from lemmata.core.certification.checking import cost_of_topics
 from lemmata.core.loop import Stopped
 from lemmata.core.parameters import COUNT, KW_ONLY, parameter
 from lemmata.core.runs.trace import Trace
@@ -60,7 +59,6 @@ class PLSA(TopicModel):
     time_limit: Any = common.time_limit()
 
     claims = LATENT_SEMANTICS_CLAIMS
-    work = staticmethod(cost_of_topics)
     stored: ClassVar = {"components_ doc_topic_? log_likelihood_ topic_tokens_?": "audited"}
 
     def _algorithm(self, data: Blocks) -> PLSAAlgorithm:
