@@ -245,8 +245,7 @@ def test_missing_values_are_marginalised_exactly(kind):
         holes
     )
     assert "likelihood_never_fell" in model.certificate_.held
-    assert "bound_is_tight" in model.certificate_.held
-    assert "fixed_point" in model.certify(holes).held
+    assert {"bound_is_tight", "fixed_point"} <= set(model.certify(holes).held)
     for i in range(20):
         o = ~np.isnan(holes[i])
         total = 0.0

@@ -14,8 +14,8 @@ import numpy as np
 from sklearn.base import ClassNamePrefixFeaturesOutMixin
 from sklearn.utils.validation import check_is_fitted
 
-from lemmata.audit.kernel.claims import Fit
 from lemmata.core.blocks import Blocks
+from lemmata.core.certificate import Fit
 from lemmata.core.estimator import Model, RowTransformer
 from lemmata.text.documents import ModelOfCounts
 from lemmata.text.words import Tokenizer
