@@ -14,6 +14,7 @@ import numpy as np
 from sklearn import kernel_ridge, svm
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_digits, load_iris, load_wine
 from sklearn.metrics.pairwise import rbf_kernel
+from sklearn.model_selection import GridSearchCV
 
 import lemmata
 from bench.helpers.harness import compare, memory, milliseconds, reset_peak, run_quietly
@@ -115,6 +116,30 @@ def small() -> None:
     _small_row("KernelRidge diabetes", X, y, KernelRidge, kernel_ridge.KernelRidge)
 
 
+def grids() -> None:
+    """A search for C and γ on hundreds of rows, with the certificate of every fit."""
+    for name, load, ours, theirs in (
+        ("SVC breast cancer", load_breast_cancer, SVC, svm.SVC),
+        ("SVR diabetes", load_diabetes, SVR, svm.SVR),
+    ):
+        X, y = load(return_X_y=True)
+        X = (X - X.mean(axis=0)) / X.std(axis=0)
+        grid = {"C": [0.1, 1, 10, 100], "gamma": [0.001, 0.01, 0.1, 1]}
+        compare(
+            f"grid of 16, five folds: {name}, {X.shape[0]} × {X.shape[1]}",
+            {
+                "lemmata": partial(_search, ours(), grid, X, y),
+                "scikit-learn (LIBSVM)": partial(_search, theirs(), grid, X, y),
+            },
+            quality=lambda found: found.best_score_,
+            rounds=3,
+        )
+
+
+def _search(model: Any, grid: dict[str, Any], X: Any, y: Any) -> Any:
+    return run_quietly(lambda: GridSearchCV(model, grid, cv=5).fit(X, y))
+
+
 def _small_row(name: str, X: Any, y: Any, ours: Any, theirs: Any) -> None:
     def bare() -> None:
         with lemmata.config(certificate=False):
@@ -132,4 +157,5 @@ def main() -> None:
     classification()
     regression()
     forty_thousand()
+    grids()
     small()

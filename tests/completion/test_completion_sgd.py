@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 from sklearn.exceptions import ConvergenceWarning
 
-from lemmata import SGDFactorization, data
+from lemmata import SGDFactorization, config, data
 from lemmata.completion import ALS, Observed
 from lemmata.completion.als.algorithm import ALSAlgorithm, ALSState
 from lemmata.completion.sgd import _kernels as kernels
@@ -78,6 +78,16 @@ def entries(draw):
     X = np.where(rng.random((n, m)) < share * rng.random((n, 1)), rng.normal(size=(n, m)), np.nan)
     X[rng.integers(n), rng.integers(m)] = 1.0
     return Observed.of(X)
+
+
+@settings(max_examples=30)
+@given(A=entries(), groups=st.integers(1, 20), centred=st.booleans())
+def test_entries_are_sorted_into_the_blocks_that_kernels_deal_them_to(A, groups, centred):
+    made = []
+    for mode in ("always", "never"):
+        with config(compile=mode):
+            made.append(BlockedEntries.of(A, centred, groups))
+    assert all(np.array_equal(*pair) for pair in zip(*(one.entries for one in made), strict=True))
 
 
 @settings(max_examples=60)

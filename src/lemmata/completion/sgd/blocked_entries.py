@@ -27,13 +27,16 @@ import numpy as np
 
 from lemmata.completion.observed import Observed
 from lemmata.core.certificate import rounding
-from lemmata.core.engine import cores
+from lemmata.core.engine import cores, worth_compiling
 
 Array = np.ndarray
 
 GROUPS = 16  # P: work for up to 16 threads, and a block's share of U and V (1/16 of each) fits a core's own cache
 # entries × rank up to which an epoch (2 ms) is over before threads have shared it out
 SERIAL = 2**22
+SORTED = (
+    2**18
+)  # entries up to which they are sorted (20 ms), so that nothing is compiled to deal them out (0.7 s)
 
 
 def in_rounds(work: Callable[[Array], Any], rounds: Iterable[Array], effort: float) -> None:
@@ -91,24 +94,24 @@ class BlockedEntries:
     def of(cls, A: Observed, centred: bool = True, groups: int = GROUPS) -> BlockedEntries:
         from lemmata.completion.sgd._kernels import count_blocks, deal_into, shuffle_blocks
 
-        deal: Any = deal_into
         mean = float(A.values.mean(dtype=np.float64)) if centred else 0.0
         spread = math.sqrt(np.square(A.values - mean, dtype=np.float64).mean())
         # what equal values differ by from their mean
         noise = rounding(A.dtype) * (float(np.abs(A.values).max()) or 1.0)
         scale = max(spread, noise)
         rows, columns = Groups.of(A.row_counts, groups), Groups.of(A.column_counts, groups)
-        by_row, size = A.by_row, A.n_observed
-        starts = np.r_[0, np.cumsum(count_blocks(*by_row[:2], rows.group, columns.group, groups))]
-        entries = np.empty(size, np.int32), np.empty(size, np.int32), np.empty(size, A.dtype)
-        places = rows.order, rows.cuts, columns.place, columns.group
+        size = A.n_observed
         # an entry is dealt, or swapped with another one, in the time of a step at rank 32
         effort = 32 * size
-        in_rounds(
-            partial(deal, *entries, starts, *by_row, *places, mean, scale),
-            [np.arange(groups)],
-            effort,
-        )
+        if worth_compiling(size, above=SORTED):
+            counts = count_blocks(*A.by_row[:2], rows.group, columns.group, groups)
+            starts = np.r_[0, np.cumsum(counts)]
+            entries = np.empty(size, np.int32), np.empty(size, np.int32), np.empty(size, A.dtype)
+            places = rows.order, rows.cuts, columns.place, columns.group
+            deal: Any = partial(deal_into, *entries, starts, *A.by_row, *places, mean, scale)
+            in_rounds(deal, [np.arange(groups)], effort)
+        else:
+            starts, entries = _sort_entries(A, rows, columns, mean, scale)
         in_rounds(partial(shuffle_blocks, *entries, starts), [np.arange(groups**2)], effort)
         row_counts, column_counts = A.row_counts[rows.order], A.column_counts[columns.order]
         return cls(
@@ -156,6 +159,19 @@ class BlockedEntries:
         ):
             F[order] = placed[:, : F.shape[1]] if F.ndim == 2 else placed
         return out
+
+
+def _sort_entries(
+    A: Observed, rows: Groups, columns: Groups, mean: float, scale: float
+) -> tuple[Array, tuple[Array, Array, Array]]:
+    """`count_blocks` and `deal_into` in NumPy: where the blocks begin; places of rows and columns, and x."""
+    groups = len(rows.cuts) - 1
+    blocks = rows.group[A.rows] * groups + columns.group[A.columns]
+    order = np.lexsort((rows.place[A.rows], blocks))
+    x = ((A.values.astype(np.float64) - mean) / scale).astype(A.dtype)
+    starts = np.r_[0, np.cumsum(np.bincount(blocks, minlength=groups**2))]
+    placed = rows.place[A.rows].astype(np.int32), columns.place[A.columns].astype(np.int32)
+    return starts, (placed[0][order], placed[1][order], x[order])
 
 
 def _lines(F: Array) -> Array:
