@@ -265,7 +265,7 @@ def test_an_unexpected_error_is_one_line_too(monkeypatch):
     def slip(*_):
         raise KeyError("lost")
 
-    monkeypatch.setattr(commands, "print_table", slip)
+    monkeypatch.setattr(commands.shell, "print_table", slip)
     assert "a bug in lemmata" in invoke("models", code=1)
 
 

@@ -140,7 +140,6 @@ def test_substitutes_stand_in_for_what_scikit_learn_may_move(monkeypatch):
     import sklearn.compose
     import sklearn.model_selection._search
     import sklearn.utils
-    import sklearn.utils.validation
     from sklearn.decomposition import PCA
     from sklearn.model_selection import GridSearchCV
 
@@ -148,7 +147,6 @@ def test_substitutes_stand_in_for_what_scikit_learn_may_move(monkeypatch):
 
     X = np.arange(12.0).reshape(4, 3)
     for module, name in (
-        (sklearn.utils.validation, "_check_sample_weight"),
         (sklearn.utils, "_safe_indexing"),
         (sklearn.model_selection._search, "BaseSearchCV"),
     ):
@@ -160,12 +158,6 @@ def test_substitutes_stand_in_for_what_scikit_learn_may_move(monkeypatch):
         assert search(GridSearchCV(PCA(), {}))
         assert not search(PCA())
     assert names["choose_columns"](X, [2, 0]).tolist() == X[:, [2, 0]].tolist()
-    check = names["check_sample_weight"]
-    assert check is not borrowed.check_sample_weight
-    assert check(None, X).tolist() == [1, 1, 1, 1]
-    for wrong in ([1, 2], [1, 2, np.nan, 1], [[1, 2, 3, 4]], [1, 1, 1, -1]):
-        with pytest.raises(ValueError, match=r"."):
-            check(wrong, X, ensure_non_negative=True)
 
 
 @pytest.mark.slow

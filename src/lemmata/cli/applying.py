@@ -8,15 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from lemmata.cli.shell import (
-    AsJson,
-    DataFile,
-    ModelFile,
-    SafeCsv,
-    check_writable,
-    command,
-    print_json,
-)
+from lemmata.cli import shell
 from lemmata.cli.tables import TableOptions, column_names, completes, without_names
 from lemmata.cli.words import read_texts, read_unlabelled, reads_documents, reads_labelled
 from lemmata.core.certification.showing import printable
@@ -26,15 +18,15 @@ Out = Annotated[
 ]
 
 
-@command
+@shell.command
 def transform(
-    file: ModelFile,
-    data: DataFile,
+    file: shell.ModelFile,
+    data: shell.DataFile,
     out: Out = Path("-"),
     *,
     table: TableOptions,
-    safe_csv: SafeCsv = False,
-    as_json: AsJson = False,
+    safe_csv: shell.SafeCsv = False,
+    as_json: shell.AsJson = False,
 ) -> None:
     """Apply a saved model to a table.
 
@@ -49,18 +41,18 @@ def transform(
     _write(Z, names, out, as_json, safe_csv)
 
 
-@command
+@shell.command
 def predict(
-    file: ModelFile,
-    data: DataFile,
+    file: shell.ModelFile,
+    data: shell.DataFile,
     out: Out = Path("-"),
     proba: Annotated[
         bool, typer.Option("--proba", help="The probability of each class or component instead.")
     ] = False,
     *,
     table: TableOptions,
-    safe_csv: SafeCsv = False,
-    as_json: AsJson = False,
+    safe_csv: shell.SafeCsv = False,
+    as_json: shell.AsJson = False,
 ) -> None:
     """Predict the number, class or cluster of each row of a table.
 
@@ -94,7 +86,7 @@ def _load_model(file: Path, data: str, out: Path, method: str) -> Any:
 
     if str(out) != "-":
         check_format(out)
-        check_writable(out, data)
+        shell.check_writable(out, data)
     model = load(file)
     if not hasattr(model, method):
         raise TypeError(f"a {type(model).__name__} has no {method}.")
@@ -107,9 +99,9 @@ def _write(Z: Any, names: list[str], out: Path, as_json: bool, safe: bool) -> No
     if str(out) != "-":
         write_matrix(out, Z, names, safe)
         if as_json:
-            print_json({"out": str(out), "shape": list(Z.shape), "columns": names})
+            shell.print_json({"out": str(out), "shape": list(Z.shape), "columns": names})
     elif as_json:
-        print_json({"columns": names, "rows": Z.tolist()})
+        shell.print_json({"columns": names, "rows": Z.tolist()})
     else:
         # a program gets the names as they are, a terminal without control characters
         names = [printable(name) for name in names] if sys.stdout.isatty() else names

@@ -9,46 +9,10 @@ from typing import Annotated, Any
 import typer
 
 from lemmata import registry
+from lemmata.cli import shell, tables
+from lemmata.cli import words as of_words
 from lemmata.cli.advising import commands_in, fit_command, without_python
 from lemmata.cli.entries import SplitOptions, certify_on_entries, fit_to_entries
-from lemmata.cli.shell import (
-    BAD_USAGE,
-    NOT_CERTIFIED,
-    AsJson,
-    Commands,
-    DataFile,
-    DataIfAny,
-    ModelFile,
-    check_writable,
-    command,
-    model_name,
-    nearest,
-    parameters_in,
-    print_json,
-    print_table,
-    refuse,
-    say,
-    show,
-)
-from lemmata.cli.tables import (
-    completes,
-    fit_whole,
-    needs_target,
-    refuse_interrupted,
-    takes_holes,
-    without_names,
-)
-from lemmata.cli.words import (
-    Analogies,
-    certify_words,
-    count_documents,
-    holds_vectors,
-    read_labelled,
-    read_texts,
-    reads_documents,
-    reads_labelled,
-    reads_text,
-)
 
 Report = Annotated[
     Path | None,
@@ -58,39 +22,41 @@ Report = Annotated[
 ]
 
 
-@command
+@shell.command
 def demo(
     out: Annotated[Path, typer.Option(metavar="FILE", help="Where to draw the picture.")] = Path(
         "demo.png"
     ),
-    as_json: AsJson = False,
+    as_json: shell.AsJson = False,
 ) -> None:
     """Compress, complete and cluster 1,797 digits, and draw demo.png.
 
     They are completed from 40 % of the pixels; every certificate is printed."""
     from lemmata.cli.demo import play
 
-    check_writable(out)
+    shell.check_writable(out)
     results = play(out, quiet=as_json)
     if as_json:
-        print_json(results)
+        shell.print_json(results)
 
 
-@command
+@shell.command
 def models(
     model: Annotated[
         str | None, typer.Argument(metavar="[MODEL]", help="Show the parameters of one model.")
     ] = None,
-    as_json: AsJson = False,
+    as_json: shell.AsJson = False,
 ) -> None:
     """List the models, or the parameters of one of them."""
     if model is not None:
-        return _describe(model_name(model), as_json)
+        return _describe(shell.model_name(model), as_json)
     if as_json:
-        return print_json(
+        return shell.print_json(
             [{"name": name, **entry._asdict()} for name, entry in registry.MODELS.items()]
         )
-    print_table([(name, entry.summary, entry.source) for name, entry in registry.MODELS.items()])
+    shell.print_table(
+        [(name, entry.summary, entry.source) for name, entry in registry.MODELS.items()]
+    )
 
 
 def _describe(name: str, as_json: bool) -> None:
@@ -99,16 +65,16 @@ def _describe(name: str, as_json: bool) -> None:
     cls = registry.model_class(name)
     parameters = cls().get_params(deep=False)
     if as_json:
-        return print_json(
+        return shell.print_json(
             {"name": name, **registry.MODELS[name]._asdict(), "parameters": parameters}
         )
     print(getdoc(cls))
 
 
-@command
+@shell.command
 def fit(
     model: Annotated[str, typer.Argument(metavar="MODEL", help="A model; see: lemmata models.")],
-    data: DataFile,
+    data: shell.DataFile,
     settings: Annotated[
         list[str] | None,
         typer.Option(
@@ -128,23 +94,23 @@ def fit(
         ),
     ] = False,
     report: Report = None,
-    as_json: AsJson = False,
+    as_json: shell.AsJson = False,
 ) -> None:
     """Fit a model to a file of data and print its certificate.
 
     Models that predict a column need --target COLUMN. Completion models read one entry per line (user, item, rating); with
     --matrix a table whose empty cells are unknown. Models of words (skipgram) read a text file, a sentence a line; topic models
     (lda) a table of counts, or a .txt file, a document a line."""
-    name = model_name(model)
+    name = shell.model_name(model)
     cls = registry.model_class(name)
-    parameters = parameters_in(cls, settings or [])
+    parameters = shell.parameters_in(cls, settings or [])
     for place in (save, report):
         if place is not None:
-            check_writable(place, data)
+            shell.check_writable(place, data)
     watch = "verbose" not in parameters and sys.stderr.isatty()
     fitted, held_out = _fit_to_file(cls(**parameters), data, entries, watch, check_all=require)
     certificate = fitted.certificate_
-    refuse_interrupted(certificate)
+    tables.refuse_interrupted(certificate)
     if report is not None:
         certificate.report(report)
     refused = require and not certificate.holds
@@ -156,14 +122,19 @@ def fit(
     if as_json:
         content = {"model": name, "parameters": parameters, "saved": saved}
         content["certificate"] = certificate.to_dict()
-        print_json(content if held_out is None else {**content, "test": held_out.to_dict()})
+        shell.print_json(content if held_out is None else {**content, "test": held_out.to_dict()})
     else:
-        show(without_python(certificate), commands_in(certificate, fitted, Commands.words, saved))
+        shell.show(
+            without_python(certificate),
+            commands_in(certificate, fitted, shell.Commands.words, saved),
+        )
         if held_out is not None:
-            say(held_out)
+            shell.say(held_out)
     if refused:
         missing = [*certificate.failed, *certificate.broken, *certificate.not_checked]
-        raise refuse(f"not certified: {', '.join(missing)}; nothing was saved.", NOT_CERTIFIED)
+        raise shell.refuse(
+            f"not certified: {', '.join(missing)}; nothing was saved.", shell.NOT_CERTIFIED
+        )
 
 
 def _fit_to_file(
@@ -174,49 +145,49 @@ def _fit_to_file(
     check_all : also check the expensive claims
     """
     name, table = type(model).__name__, entries.table
-    if completes(type(model)):
+    if tables.completes(type(model)):
         observed = entries.read(data)
         model, held_out = fit_to_entries(model, observed, entries, watch)
         if check_all and held_out is None:
             model.certificate_ = certify_on_entries(model, observed, entries)
         return model, held_out
     entries.refuse_for(name)
-    if reads_text(type(model)):
+    if of_words.reads_text(type(model)):
         table.refuse_for(name)
-        fit_whole(model, read_texts(data), None, watch)
+        tables.fit_whole(model, of_words.read_texts(data), None, watch)
         if check_all:
-            model.certificate_ = model.certify(read_texts(data))
+            model.certificate_ = model.certify(of_words.read_texts(data))
         return model, None
-    if reads_labelled(name):
+    if of_words.reads_labelled(name):
         table.refuse_for(name)
-        labelled = read_labelled(data)
-        fit_whole(model, *labelled, watch)
+        labelled = of_words.read_labelled(data)
+        tables.fit_whole(model, *labelled, watch)
         if check_all:
             model.certificate_ = model.certify(*labelled)
         return model, None
-    if reads_documents(type(model), data):
+    if of_words.reads_documents(type(model), data):
         table.refuse_for(name)
-        documents = count_documents(data)
-        fit_whole(model, documents, None, watch)
+        documents = of_words.count_documents(data)
+        tables.fit_whole(model, documents, None, watch)
         if check_all:
             model.certificate_ = model.certify(documents)
         return model, None
-    rows = table.read(data, holes=takes_holes(model))
-    needs_target(model, rows.y)
-    fit_whole(model, rows.X, rows.y, watch)
+    rows = table.read(data, holes=tables.takes_holes(model))
+    tables.needs_target(model, rows.y)
+    tables.fit_whole(model, rows.X, rows.y, watch)
     if rows.names is not None:
         import numpy as np
 
         model.feature_names_in_ = np.array(rows.names, dtype=object)
     if check_all:
-        model.certificate_ = without_names(model.certify, rows.X, rows.y)
+        model.certificate_ = tables.without_names(model.certify, rows.X, rows.y)
     return model, None
 
 
-@command
+@shell.command
 def certify(
-    file: ModelFile,
-    data: DataIfAny = None,
+    file: shell.ModelFile,
+    data: shell.DataIfAny = None,
     *,
     entries: SplitOptions,
     seconds: Annotated[
@@ -227,9 +198,9 @@ def certify(
             help="How long it may take; claims that need more are not checked.  [default: 5 times the fit's work]",
         ),
     ] = None,
-    analogies: Analogies = None,
+    analogies: of_words.Analogies = None,
     report: Report = None,
-    as_json: AsJson = False,
+    as_json: shell.AsJson = False,
 ) -> None:
     """Check every claim about a saved model again.
 
@@ -242,51 +213,51 @@ def certify(
     from lemmata import load
 
     if report is not None:
-        check_writable(report, data)
-    if data is None and not holds_vectors(file):
-        raise refuse(
-            "a saved model is certified on its DATA: lemmata certify FILE DATA.", BAD_USAGE
+        shell.check_writable(report, data)
+    if data is None and not of_words.holds_vectors(file):
+        raise shell.refuse(
+            "a saved model is certified on its DATA: lemmata certify FILE DATA.", shell.BAD_USAGE
         )
-    model: Any = None if holds_vectors(file) else load(file)
+    model: Any = None if of_words.holds_vectors(file) else load(file)
     if sys.stderr.isatty() and model is not None:
         model.verbose = 1
     name = "SkipGram" if model is None else type(model).__name__
-    if model is not None and completes(type(model)):
+    if model is not None and tables.completes(type(model)):
         certificate = certify_on_entries(model, entries.read(str(data)), entries, seconds)
-    elif model is None or reads_text(type(model)):
+    elif model is None or of_words.reads_text(type(model)):
         entries.table.refuse_for(name)
         entries.refuse_for(name)
-        certificate = certify_words(file, model, data, analogies, seconds)
-    elif reads_labelled(name):
+        certificate = of_words.certify_words(file, model, data, analogies, seconds)
+    elif of_words.reads_labelled(name):
         entries.table.refuse_for(name)
         entries.refuse_for(name)
-        certificate = model.certify(*read_labelled(str(data)), seconds=seconds)
-    elif reads_documents(type(model), str(data)):
+        certificate = model.certify(*of_words.read_labelled(str(data)), seconds=seconds)
+    elif of_words.reads_documents(type(model), str(data)):
         entries.table.refuse_for(name)
         entries.refuse_for(name)
-        certificate = model.certify(model.encode(read_texts(str(data))), seconds=seconds)
+        certificate = model.certify(model.encode(of_words.read_texts(str(data))), seconds=seconds)
     else:
         entries.refuse_for(name)
         rows = entries.table.read(str(data), model)
-        needs_target(model, rows.y)
-        certificate = without_names(model.certify, rows.X, rows.y, seconds=seconds)
-    refuse_interrupted(certificate)
+        tables.needs_target(model, rows.y)
+        certificate = tables.without_names(model.certify, rows.X, rows.y, seconds=seconds)
+    tables.refuse_interrupted(certificate)
     if report is not None:
         certificate.report(report)
     if as_json:
-        print_json(certificate.to_dict())
+        shell.print_json(certificate.to_dict())
     else:
         advice = []
         if model is not None:
-            words = fit_command(model, Commands.words)
+            words = fit_command(model, shell.Commands.words)
             advice = commands_in(certificate, model, words, str(file))
-        show(without_python(certificate), advice)
+        shell.show(without_python(certificate), advice)
     if not certificate.holds:
-        raise typer.Exit(NOT_CERTIFIED)
+        raise typer.Exit(shell.NOT_CERTIFIED)
 
 
-@command
-def info(file: ModelFile, as_json: AsJson = False) -> None:
+@shell.command
+def info(file: shell.ModelFile, as_json: shell.AsJson = False) -> None:
     """Describe a saved model."""
     from lemmata import load
 
@@ -301,15 +272,15 @@ def info(file: ModelFile, as_json: AsJson = False) -> None:
             "bytes": file.stat().st_size,
             "parameters": parameters,
         }
-        return print_json(
+        return shell.print_json(
             {**content, "attributes": attributes, "certificate": model.certificate_.to_dict()}
         )
     rows = [("model", type(model).__name__), ("file", f"{file}, {file.stat().st_size:,} bytes")]
     rows += [(key, repr(value)) for key, value in parameters.items()]
     rows += [(key, _brief(value)) for key, value in attributes.items()]
-    print_table(rows)
+    shell.print_table(rows)
     print()
-    show(without_python(model.certificate_))
+    shell.show(without_python(model.certificate_))
 
 
 def _brief(value: Any) -> str:
@@ -319,7 +290,7 @@ def _brief(value: Any) -> str:
     return text if len(text) <= 60 else f"{type(value).__name__}"
 
 
-@command
+@shell.command
 def atlas(
     entry: Annotated[
         str | None,
@@ -328,7 +299,7 @@ def atlas(
     out: Annotated[
         Path, typer.Option(metavar="FOLDER", help="The folder for the pictures.")
     ] = Path("atlas-out"),
-    as_json: AsJson = False,
+    as_json: shell.AsJson = False,
 ) -> None:
     """List the experiments of the atlas, or draw one.
 
@@ -338,21 +309,21 @@ def atlas(
     known = entries()
     if entry is None:
         if as_json:
-            return print_json(
+            return shell.print_json(
                 [{"id": key, "title": e.title, "source": e.source} for key, e in known.items()]
             )
-        return print_table([(key, e.title, e.source) for key, e in known.items()])
+        return shell.print_table([(key, e.title, e.source) for key, e in known.items()])
     key = next((name for name in known if name.lower() == entry.lower()), None)
     if key is None:
         raise typer.BadParameter(
-            f"the atlas has no entry {entry!r}{nearest(entry, known)}", param_hint="ID"
+            f"the atlas has no entry {entry!r}{shell.nearest(entry, known)}", param_hint="ID"
         )
     out.mkdir(parents=True, exist_ok=True)
-    check_writable(out / f"{key}.png")
+    shell.check_writable(out / f"{key}.png")
     drawn = known[key].perform(out)
     facts = {"id": key, "title": drawn.title, "source": drawn.source, "figure": str(drawn.path)}
     if as_json:
-        return print_json({**facts, "caption": drawn.caption, "shown": list(drawn.shown)})
+        return shell.print_json({**facts, "caption": drawn.caption, "shown": list(drawn.shown)})
     print(f"{drawn.path}\n{drawn.title}  ({drawn.source})")
     if drawn.caption:
         print(drawn.caption)

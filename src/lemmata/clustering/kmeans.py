@@ -25,16 +25,8 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from lemmata.audit.clustering.kmeans import KMEANS_CLAIMS
+from lemmata.clustering import frames
 from lemmata.clustering.assignment import ClusterSums, Points, labels_of
-from lemmata.clustering.frames import (
-    PASSES,
-    FeatureSpread,
-    FramedCenters,
-    exponent_of,
-    power,
-    spread_of,
-    worth_kernels,
-)
 from lemmata.clustering.lloyd import SEEDINGS, LloydAlgorithm, Still
 from lemmata.core import common
 from lemmata.core.blocks import Blocks, is_dask
@@ -148,8 +140,8 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, RowTransformer, ClusterMixin, Mode
         return not isinstance(self.init, str) and not callable(self.init)
 
     def _problem(self, data: Blocks) -> Points:
-        compiled = worth_kernels(data, self.n_clusters, PASSES * self._starts())
-        return Points(data, compiled, spread_of(data, compiled))
+        compiled = frames.worth_kernels(data, self.n_clusters, frames.PASSES * self._starts())
+        return Points(data, compiled, frames.spread_of(data, compiled))
 
     def _stop_of_one(self) -> Stop:
         return Still(self.tol) | MaxSteps(self.max_iter)
@@ -218,10 +210,7 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, RowTransformer, ClusterMixin, Mode
             self.sums_ = self.sums_ + points.assign(self.cluster_centers_).check_finite()
             self.cluster_centers_ = self.sums_.centers_after(self.cluster_centers_)
             inertia = points.assign(self.cluster_centers_).check_finite().cost
-            attributes = {
-                "inertia_": inertia,
-                "labels_": points.labels(self.cluster_centers_),
-            }
+            attributes = {"inertia_": inertia, "labels_": points.labels(self.cluster_centers_)}
             batches = self.n_iter_ if not first and self.stopped_ == Stopped.BATCHES else 0
             trace = Trace()
             trace.append(inertia, 0.0)
@@ -269,10 +258,10 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, RowTransformer, ClusterMixin, Mode
         with one_blas_thread():
             return -self._beside_centers(data).assign(self.cluster_centers_).check_finite().cost
 
-    def _frame_centers(self, data: Blocks) -> FramedCenters:
+    def _frame_centers(self, data: Blocks) -> frames.FramedCenters:
         """The centres in a frame around them, for a pass over some rows."""
-        compiled = worth_kernels(data, len(self.cluster_centers_), 1)
-        return FramedCenters.around(self._centers_as(data.dtype), compiled)
+        compiled = frames.worth_kernels(data, len(self.cluster_centers_), 1)
+        return frames.FramedCenters.around(self._centers_as(data.dtype), compiled)
 
     def _centers_as(self, dtype: Any) -> Array:
         with np.errstate(over="ignore"):
@@ -287,9 +276,9 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, RowTransformer, ClusterMixin, Mode
     def _beside_centers(self, data: Blocks) -> Points:
         """Rows that need not lie where the centres do, in a frame in which the squares of both are floats."""
         centers = self._centers_as(data.dtype)
-        compiled = worth_kernels(data, len(centers), 1)
-        own = FeatureSpread.of(centers, np.zeros(len(centers)))
-        return Points(data, compiled, spread_of(data, compiled) + own)
+        compiled = frames.worth_kernels(data, len(centers), 1)
+        own = frames.FeatureSpread.of(centers, np.zeros(len(centers)))
+        return Points(data, compiled, frames.spread_of(data, compiled) + own)
 
     @property
     def _n_features_out(self) -> int:
@@ -308,7 +297,7 @@ def _as(data: Blocks, dtype: Any) -> Blocks:
     return Blocks.of(rows, data.weights)
 
 
-def _distances(rows: Any, packed: FramedCenters) -> Array:
+def _distances(rows: Any, packed: frames.FramedCenters) -> Array:
     """‖x − c‖ for every row and centre, from products in the frame of the centres."""
     shifted = packed.centers if sp.issparse(rows) else packed.centers - packed.origin
     moved = rows if sp.issparse(rows) else rows - packed.origin
@@ -316,7 +305,7 @@ def _distances(rows: Any, packed: FramedCenters) -> Array:
     reach = max(float(np.abs(numbers).max(initial=0.0)), float(np.abs(shifted).max()))
     limits = np.finfo(shifted.dtype)
     if not limits.tiny**0.4 < reach < limits.max**0.4:  # squares would leave the floats
-        scale = shifted.dtype.type(power(-exponent_of(reach), shifted.dtype))
+        scale = shifted.dtype.type(frames.power(-frames.exponent_of(reach), shifted.dtype))
         shifted, moved = shifted * scale, moved * scale
     else:
         scale = shifted.dtype.type(1)

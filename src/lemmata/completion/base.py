@@ -40,6 +40,14 @@ def check_unknown(unknown: str) -> None:
         raise ValueError(f"unknown={unknown!r} is not accepted; pass 'error' or 'baseline'.")
 
 
+def check_rank(rank: int, data: Any) -> None:
+    n, m = data.shape
+    if rank > (most := min(n, m)):
+        raise ValueError(
+            f"rank={rank} exceeds the smaller side of a {n} × {m} matrix; pass rank <= {most}."
+        )
+
+
 class CompletionModel(OneToOneFeatureMixin, RowTransformer, ModelOfEntries):
     """Base of the completion models: fitted, it has U_, V_, mean_, row_bias_, column_bias_ and observed_."""
 

@@ -28,14 +28,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from lemmata.completion.data.entries import Entries, search_parts
 from lemmata.completion.observed import Observed
+from lemmata.completion.recommending import recommend
 from lemmata.completion.recommending.lists import Lists
-from lemmata.completion.recommending.recommend import (
-    best,
-    best_items,
-    item_weights,
-    ranking_factors,
-    users_at,
-)
 
 Array = np.ndarray
 
@@ -328,14 +322,14 @@ def evaluate(
     if not test.n_observed:
         raise ValueError("there are no held-out entries to evaluate on.")
     users = np.flatnonzero(test.row_counts)
-    asked = users_at(model, np.where(users < len(model.U_), users, -1))
+    asked = recommend.users_at(model, np.where(users < len(model.U_), users, -1))
     options = {"threshold": threshold, "users": users}
-    w = item_weights(model, damping)
-    P, Q = ranking_factors(model, asked, w)
-    found = _ranking(best_items(model, asked, k, w=w).positions, test, k, options, gains)
+    w = recommend.item_weights(model, damping)
+    P, Q = recommend.ranking_factors(model, asked, w)
+    found = _ranking(recommend.best_items(model, asked, k, w=w).positions, test, k, options, gains)
     found["auc"] = auc(P, Q, test, seen=_as_tall(known, test), **options)
     one, counts = np.ones((len(users), 1)), known.column_counts[:, None].astype(np.float64)
-    lists = best(one, counts, k, asked.data.by_row, asked.places)[0]
+    lists = recommend.best(one, counts, k, asked.data.by_row, asked.places)[0]
     popular = _ranking(lists, test, k, options, gains)
     popular["auc"] = auc(one, counts, test, seen=_as_tall(known, test), **options)
     errors, mean, offsets = _errors_beside(model, known, test)

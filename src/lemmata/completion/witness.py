@@ -21,16 +21,7 @@ from typing import Any
 import numpy as np
 from scipy.sparse.linalg import svds
 
-from lemmata.audit.completion.factored_objective import (
-    Factored,
-    Factors,
-    Side,
-    Singular,
-    fit_in_memory,
-    join,
-    products_at,
-    split,
-)
+from lemmata.audit.completion import factored_objective as objective
 from lemmata.audit.completion.optimality.curvature import change_of, downward
 from lemmata.audit.completion.optimality.global_optimum import SWEEPS, Top, duality_gap
 from lemmata.audit.kernel.claims import Fit
@@ -39,20 +30,20 @@ from lemmata.completion.observed import Observed
 Array = np.ndarray
 
 
-def lowest_on_line(fit: Fit, problem: Factored, d: Factors) -> float:
+def lowest_on_line(fit: Fit, problem: objective.Factored, d: objective.Factors) -> float:
     """Return the step t that minimises F(at + t·d)."""
     return line_search(problem, d)[0]
 
 
-def further_factor(fit: Fit, problem: Factored, top: Top) -> Factors | None:
+def further_factor(fit: Fit, problem: objective.Factored, top: Top) -> objective.Factors | None:
     """Return the point with the factor that σ₁ says is missing, after some sweeps; None where there is no room for it."""
-    if not fit_in_memory(problem):
+    if not objective.fit_in_memory(problem):
         return None
     try:
         problem = add_factor(problem, top)
         for _ in range(SWEEPS):
             problem = sweep(problem)
-    except Singular:  # λ is a rounding error beside the data
+    except objective.Singular:  # λ is a rounding error beside the data
         return None
     return problem.at
 
@@ -66,9 +57,9 @@ def singular_triplets(fit: Fit, M: Any, k: int) -> tuple[Array, Array, Array]:
 # --- on a line --------------------------------------------------------------------------------------------------------
 
 
-def along(problem: Factored, d: Factors) -> Array:
+def along(problem: objective.Factored, d: objective.Factors) -> Array:
     """Return the 5 coefficients of t ↦ F(at + t·d), constant first: a polynomial of degree 4 (CIL (2.32))."""
-    e, q = change_of(problem, d), products_at(problem.indptr, problem.indices, d.U, d.V)
+    e, q = change_of(problem, d), objective.products_at(problem.indptr, problem.indices, d.U, d.V)
     r = problem.target - problem.fitted
     coefficients = 0.5 * _square((r, -e, -q), problem.weights)
     if problem.implicit:  # entries on Ω have weight 1 twice
@@ -95,7 +86,7 @@ def _square(parts: tuple[Array, Array, Array], weights: Array | None) -> Array:
     return np.array([wx @ x, 2 * (wx @ y), wy @ y + 2 * (wx @ z), 2 * (wy @ z), wz @ z])
 
 
-def line_search(problem: Factored, d: Factors) -> tuple[float, float]:
+def line_search(problem: objective.Factored, d: objective.Factors) -> tuple[float, float]:
     """Return the step t that minimises F(at + t·d) over the whole line, and F there."""
     coefficients = along(problem, d)
     slope = coefficients[1:] * np.arange(1, 5)
@@ -123,7 +114,7 @@ def escape(
     biased: bool | None = None,
     rng: int = 0,
     **more: Any,
-) -> Factored:
+) -> objective.Factored:
     """Go from a saddle to a lower point, along the direction of most negative curvature: its `.at` holds U, V, b, c.
 
     Where no curvature is negative, the point itself comes back. `more` goes to `Factored.of` (scales, feedback, alpha).
@@ -131,7 +122,7 @@ def escape(
     if biased is None:
         biased = row_bias is not None
     offsets = {"mean": mean, "row_bias": row_bias, "column_bias": column_bias, "biased": biased}
-    problem = Factored.of(observed, U, V, reg=reg, weighted=weighted, **offsets, **more)
+    problem = objective.Factored.of(observed, U, V, reg=reg, weighted=weighted, **offsets, **more)
     found = downward(problem, rng=rng)
     if found.value >= 0:
         return problem
@@ -143,7 +134,7 @@ def escape(
 # --- more factors -----------------------------------------------------------------------------------------------------
 
 
-def add_factor(problem: Factored, top: Top | None = None) -> Factored:
+def add_factor(problem: objective.Factored, top: Top | None = None) -> objective.Factored:
     """Return a point with one factor more and a lower objective: the one that the dual names, at its best length.
 
     With the pair (p, q) of σ₁ > 1 the new matrix X + t·pqᵀ costs t more and gains tσ₁ − ½t²Σ w(pqᵀ)²: a line in t = length².
@@ -153,22 +144,24 @@ def add_factor(problem: Factored, top: Top | None = None) -> Factored:
     if top.sigma <= 1:
         return problem
     U, V, b, c = problem.at
-    wider = problem.move(Factors(np.c_[U, np.zeros(len(U))], np.c_[V, np.zeros(len(V))], b, c))
-    d = Factors(*(np.zeros_like(part) for part in wider.at))
+    wider = problem.move(
+        objective.Factors(np.c_[U, np.zeros(len(U))], np.c_[V, np.zeros(len(V))], b, c)
+    )
+    d = objective.Factors(*(np.zeros_like(part) for part in wider.at))
     d.U[:, -1], d.V[:, -1] = top.left, top.right
     step, after = line_search(wider, d)
     return wider.move(wider.at.move(step, d)) if after < problem.objective else problem
 
 
-def sweep(problem: Factored) -> Factored:
+def sweep(problem: objective.Factored) -> objective.Factored:
     """Return the point after a sweep of alternating least squares: a Newton step on the rows, then on the columns."""
     for side in (0, 1):
-        block, gradient = Side.of(problem, side), problem.gradient
+        block, gradient = objective.Side.of(problem, side), problem.gradient
         step = block.direction(
-            block.scale_gradient(join(problem, gradient[side], gradient[side + 2]))
+            block.scale_gradient(objective.join(problem, gradient[side], gradient[side + 2]))
         )
-        d, own = split(problem, step)
+        d, own = objective.split(problem, step)
         parts = list(problem.at)
         parts[side], parts[side + 2] = parts[side] - d, parts[side + 2] - own
-        problem = problem.move(Factors(*parts))
+        problem = problem.move(objective.Factors(*parts))
     return problem

@@ -286,8 +286,7 @@ def readable(certificate: Any) -> list[Claim]:
     """Return the claims that are shown: what fails or is broken, then the main one, then the rest."""
     shown = [item for item in certificate if item.verdict != NOT_CHECKED and not _is_silent(item)]
     return sorted(
-        shown,
-        key=lambda item: (item.verdict not in (FAILS, BROKEN), item.name != certificate.main),
+        shown, key=lambda item: (item.verdict not in (FAILS, BROKEN), item.name != certificate.main)
     )
 
 

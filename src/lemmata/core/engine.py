@@ -47,7 +47,7 @@ from typing import Any
 import numpy as np
 
 from lemmata.core.blocks import Blocks, is_dask
-from lemmata.core.validation import refuse_result
+from lemmata.core.validation import FINITE, NOT_NAN, refuse_result
 
 
 def cores() -> int:
@@ -175,13 +175,13 @@ def one_blas_thread():
                 _let_this_thread_set_limits()
 
 
-# Ways to use a fitted model: BLAS has one thread in them, as in a fit.
+# Ways to use a fitted model: BLAS has one thread in them, as in a fit. Lists of recommendations end with NaN where fewer were
+# found, so that those after the first two tables are not looked at.
 USES = (
-    *("predict", "predict_proba", "predict_log_proba", "predict_interval", "decision_function"),
-    *("transform", "inverse_transform", "reconstruct", "impute", "complete", "fold_in"),
-    *("score", "score_samples", "cost", "influence", "bic", "aic", "precision"),
-    *("recommend", "similar_items", "similar_users", "kneighbors", "radius_neighbors"),
-    *("translate", "nearest"),
+    *FINITE,
+    *NOT_NAN,
+    *("influence", "bic", "aic", "precision", "radius_neighbors", "translate", "nearest"),
+    *("recommend", "similar_items", "similar_users"),
 )
 
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import mmap
 from collections.abc import Iterator, Sequence
+from numbers import Number
 from typing import Any
 
 import numpy as np
@@ -276,9 +277,18 @@ def check_array_of(model: Any, X: Any, reset: bool, min_samples: int, finite: bo
 
 
 def check_weights(sample_weight: Any, n_rows: int) -> np.ndarray:
-    """Weights of rows: finite, at least 0, not all 0."""
-    rows = np.broadcast_to(0.0, (n_rows, 1))  # only their number is read
-    weights = check_sample_weight(sample_weight, rows, dtype=np.float64, ensure_non_negative=True)
+    """Weights of rows, or one for all of them: finite, at least 0, not all 0."""
+    if isinstance(sample_weight, Number):
+        sample_weight = np.full(n_rows, sample_weight)
+    weights = check_array(
+        sample_weight, ensure_2d=False, dtype=np.float64, order="C", input_name="sample_weight"
+    )
+    if weights.shape != (n_rows,):
+        raise ValueError(
+            f"sample_weight.shape is {weights.shape}; pass one weight for each of {n_rows:,} rows."
+        )
+    if (weights < 0).any():
+        raise ValueError("sample_weight has negative values; pass weights of at least 0.")
     with np.errstate(over="ignore"):
         total = weights.sum()
     if not total > 0:
@@ -293,7 +303,7 @@ def check_weights(sample_weight: Any, n_rows: int) -> np.ndarray:
 # --- results of a model -----------------------------------------------------------------------------------------------
 
 # Ways to use a fitted model whose results are numbers for rows. In the second set infinity is an answer: a row that cannot
-# be, an interval without an end. Lists of recommendations end with NaN where fewer were found, and are not looked at.
+# be, an interval without an end.
 FINITE = (
     *("predict", "predict_proba", "decision_function", "transform", "inverse_transform"),
     *("kneighbors", "reconstruct", "impute", "complete", "fold_in"),
@@ -369,32 +379,6 @@ except ImportError as error:
         f"scikit-learn {sklearn.__version__} has moved what checks parameters, and this lemmata does not know where to; "
         "install scikit-learn<=1.9, or a newer lemmata."
     ) from error
-
-try:
-    from sklearn.utils.validation import _check_sample_weight as check_sample_weight
-except ImportError:
-    from sklearn.utils.validation import check_consistent_length
-
-    def check_sample_weight(
-        sample_weight: Any,
-        X: Any,
-        *,
-        dtype: Any = None,
-        ensure_non_negative: bool = False,
-        **_: Any,
-    ) -> np.ndarray:
-        """One finite weight per row."""
-        if sample_weight is None:
-            return np.ones(len(X), dtype=dtype or np.float64)
-        weights = check_array(sample_weight, ensure_2d=False, dtype=dtype or np.float64)
-        if weights.ndim != 1:
-            raise ValueError(
-                f"sample_weight has {weights.ndim} dimensions; pass one weight per row."
-            )
-        check_consistent_length(X, weights)
-        if ensure_non_negative and (weights < 0).any():
-            raise ValueError("sample_weight has negative values; pass weights of at least 0.")
-        return weights
 
 
 def is_search(model: Any) -> bool:

@@ -43,8 +43,7 @@ def ap_corpus() -> Dataset:
             counts.append(int(count))
         indptr.append(len(columns))
     X = sp.csr_array(
-        (np.array(counts), np.array(columns), np.array(indptr)),
-        shape=(len(indptr) - 1, len(words)),
+        (np.array(counts), np.array(columns), np.array(indptr)), shape=(len(indptr) - 1, len(words))
     )
     X.sort_indices()
     return _dataset("ap-corpus", X=X, features=words)

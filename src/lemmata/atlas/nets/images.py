@@ -12,16 +12,7 @@ import numpy as np
 from sklearn.datasets import load_digits
 
 from lemmata.atlas import entry, show
-from lemmata.core.certification.pictures import (
-    BLUE,
-    GREEN,
-    GREY,
-    ORANGE,
-    PURPLE,
-    RED,
-    figure,
-    image_grid,
-)
+from lemmata.core.certification import pictures
 
 Array = np.ndarray
 
@@ -94,14 +85,14 @@ def learned_filters(seed: int = 0):
     kernels = [next(module.parameters()).detach().numpy()[:, 0] for module in (before, after)]
     smooth = [_smoothness(filters) for filters in kernels]
     right = _accuracy(after, test)
-    drawing, axes = figure(1, 3, size=(3.3, 3.6), width_ratios=(1, 1, 0.9))
+    drawing, axes = pictures.figure(1, 3, size=(3.3, 3.6), width_ratios=(1, 1, 0.9))
     for ax, filters, value, name in zip(axes, kernels, smooth, ("before", "after"), strict=False):
-        image_grid(ax, filters, columns=4, signed=True)
+        pictures.image_grid(ax, filters, columns=4, signed=True)
         ax.set_title(f"{name} training: smoothness {value:.2f}")
     digit = test[0][0, 0]
     answers = [correlate(h, digit, padding=2) for h in kernels[1][:5]]
     shown = np.stack([digit / digit.max(), *(z / np.abs(z).max() for z in answers)])
-    image_grid(
+    pictures.image_grid(
         axes[2],
         shown,
         columns=2,
@@ -134,7 +125,7 @@ def receptive_fields(seed: int = 0):
     torch.manual_seed(seed)
     for _ in range(6):
         nets.append(ConvNet((1, n, n), 2, widths=(6, 6, 6), convs=2, norm=False).double().features)
-    drawing, axes = figure(1, 3, size=(3.2, 3.5))
+    drawing, axes = pictures.figure(1, 3, size=(3.2, 3.5))
     sizes, halves = [], []
     rng = np.random.default_rng(seed)
     for depth, ax in enumerate(axes, start=1):
@@ -154,7 +145,7 @@ def receptive_fields(seed: int = 0):
             corner = first + (field.size - side) / 2 - 0.5
             ax.plot(
                 corner + np.array([0, side, side, 0, 0]), corner + np.array([0, 0, side, side, 0]),
-                color=RED if style == "-" else ORANGE, ls=style, lw=1.5,
+                color=pictures.RED if style == "-" else pictures.ORANGE, ls=style, lw=1.5,
             )  # fmt: skip
         title = f"{2 * depth} convolutions: {field.size} × {field.size}, half in {half} × {half}"
         ax.set_title(title, fontsize=9)
@@ -225,9 +216,9 @@ def linear_probes(seed: int = 0):
                 spread = rows[0].std(axis=0).mean() + 1e-12
                 probed = RidgeClassifier(alpha=10.0).fit(rows[0] / spread, probe[1])
                 found[kind, draw, depth] = probed.score(rows[1] / spread, test[1])
-    drawing, ax = figure(size=(5.4, 3.6))
+    drawing, ax = pictures.figure(size=(5.4, 3.6))
     for values, colour, mark, name in zip(
-        found, (GREY, BLUE), "so", ("new weights", "trained"), strict=True
+        found, (pictures.GREY, pictures.BLUE), "so", ("new weights", "trained"), strict=True
     ):
         mean = values.mean(axis=0)
         ax.errorbar(
@@ -257,13 +248,13 @@ def skip_connections(seed: int = 0):
     from lemmata.nets.images.resnet import ResNet
 
     (train, _), blocks = _digits(seed, 500), (1, 5, 15)
-    drawing, axes = figure(1, 2, size=(4.2, 3.6), sharey=True)
+    drawing, axes = pictures.figure(1, 2, size=(4.2, 3.6), sharey=True)
     last = np.zeros((2, len(blocks)))
     for skip, ax, title in zip(
         (False, True), axes, ("plain", "with skip connections"), strict=True
     ):
         for i, (depth, colour, mark) in enumerate(
-            zip(blocks, (GREEN, ORANGE, RED), "^so", strict=True)
+            zip(blocks, (pictures.GREEN, pictures.ORANGE, pictures.RED), "^so", strict=True)
         ):
 
             def net(depth: int = depth, skip: bool = skip) -> Any:
@@ -297,9 +288,12 @@ def batch_norm_rates(seed: int = 0):
     from lemmata.nets.images.convnets import ConvNet
 
     (train, _), rates = _digits(seed, 500), 10.0 ** np.arange(-2.5, 0.6, 0.5)
-    drawing, ax = figure(size=(5.2, 3.6))
+    drawing, ax = pictures.figure(size=(5.2, 3.6))
     largest, least, guess = {}, {}, np.log(10)
-    for norm, colour, mark, name in ((False, ORANGE, "s", "without"), (True, BLUE, "o", "with")):
+    for norm, colour, mark, name in (
+        (False, pictures.ORANGE, "s", "without"),
+        (True, pictures.BLUE, "o", "with"),
+    ):
 
         def net(norm: bool = norm) -> Any:
             return ConvNet((1, 8, 8), 10, widths=(8, 16), convs=3, norm=norm)
@@ -356,8 +350,8 @@ def small_data(seed: int = 0):
             module, _ = _train(net, train, 60, seed + draw, batch_size=20, **training)
             row[draw] = 100 * (1 - _accuracy(module, test))
     means = errors.mean(axis=1)
-    drawing, ax = figure(size=(5.4, 3.6))
-    colours = (GREY, ORANGE, PURPLE, BLUE, GREEN)
+    drawing, ax = pictures.figure(size=(5.4, 3.6))
+    colours = (pictures.GREY, pictures.ORANGE, pictures.PURPLE, pictures.BLUE, pictures.GREEN)
     ax.bar(range(len(kinds)), means, color=colours, alpha=0.5)
     for place, (row, colour) in enumerate(zip(errors, colours, strict=True)):
         ax.plot([place] * len(row), row, color=colour, marker="o", ls="")

@@ -33,17 +33,7 @@ import numpy as np
 
 from lemmata.audit.clustering import nearest_centres
 from lemmata.audit.clustering.nearest_centres import nearest, purse, sizes, squared_distances
-from lemmata.audit.kernel.claims import (
-    CannotTell,
-    Fit,
-    at_least,
-    at_most,
-    fact,
-    free,
-    rounding,
-    statistical,
-    unknown,
-)
+from lemmata.audit.kernel import claims
 from lemmata.audit.kernel.concentration import clopper_pearson
 from lemmata.core.blocks import Blocks
 
@@ -157,7 +147,7 @@ def _is_fit(found: Any, X: Array, w: Array, centers: Array) -> bool:
         float(w @ squared_distances(X, found).min(axis=1)),
         nearest_centres.squares_of(X) + D.max(),
     )
-    slack = rounding(np.float64, d) * float(w @ size)
+    slack = claims.rounding(np.float64, d) * float(w @ size)
     return cost <= float(w @ D.min(axis=1)) - float(gains.sum()) + slack
 
 
@@ -224,18 +214,18 @@ def _valleys(bands: list[tuple[Array, Array, Array]], k: int) -> tuple[Array, Ar
 # --- the claims -------------------------------------------------------------------------------------------------------
 
 
-def _least_rows(fit: Fit) -> int:
+def _least_rows(fit: claims.Fit) -> int:
     n, d, k = sizes(fit)
     return min(rows_wanted(n, d, k), 100 * k)
 
 
-def _least_refit_work(fit: Fit) -> float:
+def _least_refit_work(fit: claims.Fit) -> float:
     _, d, k = sizes(fit)
     return refit_work(_least_rows(fit), d, k)
 
 
-@fact(cost=_least_refit_work, needs=(nearest,))
-def some_rows(fit: Fit) -> tuple[Array, Array]:
+@claims.fact(cost=_least_refit_work, needs=(nearest,))
+def some_rows(fit: claims.Fit) -> tuple[Array, Array]:
     """Return as many rows, and their weights, as there is work to fit parts of them; its price is that of the fits."""
     n, d, k = sizes(fit)
     most, rows = purse(fit).allowance("refits", fit.work), rows_wanted(n, d, k)
@@ -246,27 +236,27 @@ def some_rows(fit: Fit) -> tuple[Array, Array]:
     return sample_rows(fit.data, nearest(fit).frame, rows)
 
 
-@fact(cost=free, needs=(some_rows,))
-def many_refits(fit: Fit) -> Refits | None:
+@claims.fact(cost=claims.free, needs=(some_rows,))
+def many_refits(fit: claims.Fit) -> Refits | None:
     """Compare fits to twelve parts of the rows; None where there are none. Less than a cluster found again is of no use."""
     X, w = some_rows(fit)
     return Refits.of(X, w, nearest(fit).centers, MANY_PARTS, fit.witness, FOUND_AGAIN)
 
 
-@fact(cost=free, needs=(some_rows,))
-def few_refits(fit: Fit) -> Refits:
+@claims.fact(cost=claims.free, needs=(some_rows,))
+def few_refits(fit: claims.Fit) -> Refits:
     """Compare fits to three parts of the rows."""
     X, w = some_rows(fit)
     found = Refits.of(X, w, nearest(fit).centers, FEW_PARTS, fit.witness)
     if found is None:
         few = len(X) < 2 * FEW_PARTS * len(fit.cluster_centers_)
-        raise CannotTell(
+        raise claims.CannotTell(
             "too few rows for other fits" if few else "no search fitted parts of the rows"
         )
     return found
 
 
-@statistical(
+@claims.statistical(
     "fits to disjoint parts of the rows share at least 3/4 of every cluster",
     SOURCE,
     confidence=0.99,
@@ -278,11 +268,11 @@ def found_again(fit):
     The risk is that of the bounds, and 2⁻¹¹ for luck: 1 − confidence is more than both.
     """
     if len(fit.cluster_centers_) < 2:
-        return unknown("one cluster has one labelling")
+        return claims.unknown("one cluster has one labelling")
     unit, many = "share found again", many_refits(fit)
     if many is not None and many.surely.min() >= FOUND_AGAIN:
         note = f"{many.rows:,} rows in {MANY_PARTS} parts"
-        return at_least(many.surely.min(), FOUND_AGAIN, unit=unit, note=note)
+        return claims.at_least(many.surely.min(), FOUND_AGAIN, unit=unit, note=note)
     few = few_refits(fit)
     # comparisons of two fits to parts, and of the model with one of them
     most = np.minimum(few.at_best[::2].mean(axis=0), few.at_best[1::2].mean(axis=0))
@@ -290,12 +280,12 @@ def found_again(fit):
     if most[worst] < FOUND_AGAIN:
         advice = "labels depend on which rows were drawn: lower n_clusters, raise n_init, or take more rows"
         note = f"cluster {worst}, {few.rows:,} rows in {FEW_PARTS} parts"
-        return at_least(most[worst], FOUND_AGAIN, advice, unit, note)
+        return claims.at_least(most[worst], FOUND_AGAIN, advice, unit, note)
     share = float(few.again.mean(axis=0).min())
-    return unknown(f"{share:.0%} of one found again; more rows would tell", share, unit)
+    return claims.unknown(f"{share:.0%} of one found again; more rows would tell", share, unit)
 
 
-@statistical(
+@claims.statistical(
     "at its borders a cluster is at most 1/3 as dense as at its centre",
     SOURCE,
     confidence=0.99,
@@ -308,17 +298,17 @@ def separated(fit):
     many dimensions are narrow at their borders whatever the density; but they are not found again.
     """
     if len(fit.cluster_centers_) < 2:
-        return unknown("one cluster has no border")
+        return claims.unknown("one cluster has no border")
     unit, few = "density at a border / at a centre", few_refits(fit)
     least = np.nan_to_num(few.valley_least, nan=-1.0)
     a, b = np.unravel_index(int(least.argmax()), least.shape)
     if least[a, b] > VALLEY:
         advice = "a border may cut through one cluster: lower n_clusters, or use a mixture"
-        return at_most(least[a, b], VALLEY, advice, unit, note=f"clusters {a} and {b}")
+        return claims.at_most(least[a, b], VALLEY, advice, unit, note=f"clusters {a} and {b}")
     many = many_refits(fit)
     if many is None or many.surely.min() < FOUND_AGAIN:
-        return unknown("clusters that are not surely found again have no borders to look at")
+        return claims.unknown("clusters that are not surely found again have no borders to look at")
     most = float(np.nanmax(many.valley_most))
     if most > VALLEY:
-        return unknown(f"at most {most:.2g} as dense; more rows would tell", most, unit)
-    return at_most(most, VALLEY, unit=unit, note=f"{many.rows:,} rows in {MANY_PARTS} parts")
+        return claims.unknown(f"at most {most:.2g} as dense; more rows would tell", most, unit)
+    return claims.at_most(most, VALLEY, unit=unit, note=f"{many.rows:,} rows in {MANY_PARTS} parts")

@@ -13,21 +13,12 @@ from __future__ import annotations
 
 import numpy as np
 
+from lemmata.audit.kernel import claims
 from lemmata.audit.kernel.attributes import (
     attributes_sound,
     discrepancy,
     never_rose,
     statements_true,
-)
-from lemmata.audit.kernel.claims import (
-    Fit,
-    at_least,
-    at_most,
-    fact,
-    proved,
-    rounding,
-    statistical,
-    unknown,
 )
 from lemmata.audit.kernel.concentration import betting, clopper_pearson
 
@@ -46,7 +37,7 @@ def unit(rows: Array) -> Array:
     return rows / np.where(sizes > 0, sizes, 1)
 
 
-def kind_of(fit: Fit) -> np.dtype:
+def kind_of(fit: claims.Fit) -> np.dtype:
     """The float type whose rounding vectors and rotation have."""
     kinds = [
         np.asarray(part).dtype for part in (fit.source_matrix_, fit.target_matrix_, fit.rotation_)
@@ -54,7 +45,7 @@ def kind_of(fit: Fit) -> np.dtype:
     return min(kinds, key=lambda kind: kind.itemsize)
 
 
-def paired_vectors(fit: Fit) -> tuple[Array, Array]:
+def paired_vectors(fit: claims.Fit) -> tuple[Array, Array]:
     """The vectors of pairs_."""
     places = np.asarray(fit.pairs_)
     return (
@@ -63,20 +54,20 @@ def paired_vectors(fit: Fit) -> tuple[Array, Array]:
     )
 
 
-def _work(fit: Fit) -> float:
+def _work(fit: claims.Fit) -> float:
     size = len(fit.rotation_)
     return float(len(fit.pairs_)) * size**2 + 20.0 * size**3
 
 
-@fact(cost=_work)
-def products(fit: Fit) -> tuple[Array, Array]:
+@claims.fact(cost=_work)
+def products(fit: claims.Fit) -> tuple[Array, Array]:
     """Return M = XᵀY over pairs_, and its singular values."""
     X, Y = paired_vectors(fit)
     M = X.T @ Y
     return M, np.linalg.svd(M, compute_uv=False)
 
 
-def places_wrong(fit: Fit):
+def places_wrong(fit: claims.Fit):
     """Pairs that name no words, or an alignment of no pairs."""
     sizes = len(fit.source_matrix_), len(fit.target_matrix_)
     for name in ("pairs_", "seeds_"):
@@ -87,45 +78,47 @@ def places_wrong(fit: Fit):
             yield f"{name} names words that there are not"
 
 
-def statement_errors(fit: Fit) -> dict[str, float]:
+def statement_errors(fit: claims.Fit) -> dict[str, float]:
     X, Y = paired_vectors(fit)
     W = np.asarray(fit.rotation_, np.float64)
     distance = float(((X @ W - Y) ** 2).sum() / max(len(X), 1))
-    return {"loss_": discrepancy(fit.loss_, distance, 4.0, rounding(kind_of(fit), len(W)))}
+    return {"loss_": discrepancy(fit.loss_, distance, 4.0, claims.rounding(kind_of(fit), len(W)))}
 
 
-@proved("the map is a rotation: lengths and angles stay", "CIL20 5.5")
-def orthogonal_map(fit: Fit):
+@claims.proved("the map is a rotation: lengths and angles stay", "CIL20 5.5")
+def orthogonal_map(fit: claims.Fit):
     W = np.asarray(fit.rotation_, np.float64)
     error = np.abs(W.T @ W - np.eye(len(W))).max()
-    bound = rounding(np.asarray(fit.rotation_).dtype, len(W))
-    return at_most(error, bound, "fit it again: this map was altered", unit="|WᵀW − I|")
+    bound = claims.rounding(np.asarray(fit.rotation_).dtype, len(W))
+    return claims.at_most(error, bound, "fit it again: this map was altered", unit="|WᵀW − I|")
 
 
-@proved("no rotation brings the pairs nearer to each other", "Schönemann 1966", needs=(products,))
-def no_better_rotation(fit: Fit):
+@claims.proved(
+    "no rotation brings the pairs nearer to each other", "Schönemann 1966", needs=(products,)
+)
+def no_better_rotation(fit: claims.Fit):
     """1 − tr(WᵀM)/‖M‖_*. A W rounded to its type is off by at most eps/2 in each entry, which moves the trace by
     eps/2 √k ‖M‖_F ≤ eps/2 √k ‖M‖_*."""
     M, sigma = products(fit)
     if sigma.sum() == 0:
-        return unknown("the pairs have no direction in common, so every rotation is as good")
+        return claims.unknown("the pairs have no direction in common, so every rotation is as good")
     W = np.asarray(fit.rotation_, np.float64)
     gap = 1 - float(np.einsum("ij,ij->", W, M)) / float(sigma.sum())
     note = f"over {len(fit.pairs_):,} pairs"
-    bound = rounding(kind_of(fit), len(W))
+    bound = claims.rounding(kind_of(fit), len(W))
     proof = {"singular_values": sigma}
-    return at_most(gap, bound, "fit it again on these pairs", "gap", note, witness=proof)
+    return claims.at_most(gap, bound, "fit it again on these pairs", "gap", note, witness=proof)
 
 
-@proved("the pairs determine the rotation", "Schönemann 1966", needs=(products,))
-def rotation_determined(fit: Fit):
+@claims.proved("the pairs determine the rotation", "Schönemann 1966", needs=(products,))
+def rotation_determined(fit: claims.Fit):
     """σ_min/σ_max of M. At 0 another rotation is as good: that of the directions which no pair shows is left open."""
     _, sigma = products(fit)
     k = len(sigma)
     advice = f"pass pairs in more directions: at least {k} for vectors of {k} numbers, better several times that"
     ratio = float(sigma[-1] / sigma[0]) if sigma[0] > 0 else 0.0
-    bound = rounding(kind_of(fit), len(fit.pairs_))
-    return at_least(ratio, bound, advice, unit="σ_min/σ_max")
+    bound = claims.rounding(kind_of(fit), len(fit.pairs_))
+    return claims.at_least(ratio, bound, advice, unit="σ_min/σ_max")
 
 
 # a round that would raise 1 − mean cosine of words and their translations is not taken
@@ -139,12 +132,12 @@ no_round_rose = never_rose(
 )
 
 
-def _search(fit: Fit) -> float:
+def _search(fit: claims.Fit) -> float:
     rows, size = np.shape(fit.target_matrix_)
     return float(len(fit.data.places)) * rows * size + rows * size
 
 
-def ranks(fit: Fit, sources: Array, targets: list[Array]) -> tuple[Array, int]:
+def ranks(fit: claims.Fit, sources: Array, targets: list[Array]) -> tuple[Array, int]:
     """For source words, the share of other target words that the best of their true ones ranks before; and how many rank first.
 
     Equal cosines count half.
@@ -164,13 +157,13 @@ def ranks(fit: Fit, sources: Array, targets: list[Array]) -> tuple[Array, int]:
     return shares, first
 
 
-@statistical(
+@claims.statistical(
     "the true word of a new pair ranks before nine in ten others, on average",
     "ML Generalization",
     cost=_search,
     confidence=0.95,
 )
-def new_pairs_found(fit: Fit):
+def new_pairs_found(fit: claims.Fit):
     """By the cosine, over source words that no given pair holds; by chance half of the words rank before. Words are taken as
     independent draws from those that will be asked for."""
     given = np.asarray(fit.seeds_)
@@ -178,7 +171,9 @@ def new_pairs_found(fit: Fit):
     new = ~(np.isin(places[:, 0], given[:, 0]) | np.isin(places[:, 1], given[:, 1]))
     sources, where = np.unique(places[new, 0], return_inverse=True)
     if len(sources) < FEWEST:
-        return unknown(f"{len(sources)} words that no given pair holds; pass {FEWEST} and more")
+        return claims.unknown(
+            f"{len(sources)} words that no given pair holds; pass {FEWEST} and more"
+        )
     targets = [places[new, 1][where == i] for i in range(len(sources))]
     shares, first = ranks(fit, sources, targets)
     low, high = betting(shares, 0.05)
@@ -190,8 +185,8 @@ def new_pairs_found(fit: Fit):
     advice = "pass more pairs, or better ones; or the two are too different for a rotation"
     if low >= BEFORE or high < BEFORE:
         measured = low if low >= BEFORE else high
-        return at_least(measured, BEFORE, advice, unit="ranks before", note=note)
-    return unknown(
+        return claims.at_least(measured, BEFORE, advice, unit="ranks before", note=note)
+    return claims.unknown(
         f"between {low:.3f} and {high:.3f}: pass more pairs ({note})", float(shares.mean())
     )
 

@@ -23,17 +23,8 @@ from lemmata.audit.completion.factored_objective import Factored, Factors
 from lemmata.audit.completion.factors import SLOPE, slope_at
 from lemmata.audit.completion.statements import loss_error
 from lemmata.audit.embedding.skipgram import loss_fell
-from lemmata.audit.kernel import attributes
+from lemmata.audit.kernel import attributes, claims
 from lemmata.audit.kernel.attributes import attributes_sound, discrepancy, statements_true
-from lemmata.audit.kernel.claims import (
-    CannotTell,
-    Fit,
-    at_most,
-    fact,
-    rounding,
-    rule_of_thumb,
-    unknown,
-)
 
 Array = np.ndarray
 LEFT = 95.0  # per cent of what biases leave, in every band
@@ -42,7 +33,7 @@ ACCURACY = 1e-8  # of the best biases
 MET = 1e-6  # of a logarithm: less is rounding
 
 
-def log_counts(fit: Fit) -> tuple[Array, Array]:
+def log_counts(fit: claims.Fit) -> tuple[Array, Array]:
     """ln N and f(N) of the pairs that occur, row by row."""
     N = np.asarray(fit.data.matrix.data, np.float64)
     x = np.log(N)
@@ -52,14 +43,14 @@ def log_counts(fit: Fit) -> tuple[Array, Array]:
 def per_pair(times: float) -> Any:
     """The cost of so many passes over every pair with its vectors."""
 
-    def cost(fit: Fit) -> float:
+    def cost(fit: claims.Fit) -> float:
         return times * fit.data.n_observed * (np.shape(fit.word_embedding_)[1] + 8)
 
     return cost
 
 
-@fact(cost=per_pair(3))
-def problem(fit: Fit) -> Factored:
+@claims.fact(cost=per_pair(3))
+def problem(fit: claims.Fit) -> Factored:
     """Return ½J at the fit."""
     N = fit.data.matrix
     x, f = log_counts(fit)
@@ -74,13 +65,13 @@ def problem(fit: Fit) -> Factored:
 # --- sound and true ---------------------------------------------------------------------------------------------------
 
 
-def statement_errors(fit: Fit) -> dict[str, float]:
+def statement_errors(fit: claims.Fit) -> dict[str, float]:
     """J, μ, the words counted in the text, and the sum of both vectors, beside what the model says."""
     counts, found = np.asarray(fit.counts_), np.asarray(fit.data.vocabulary.counts)
     if len(counts) != len(found):
         return {"counts_": np.inf}
     x, f = log_counts(fit)
-    single = rounding(np.float32, len(x))
+    single = claims.rounding(np.float32, len(x))
     both = np.asarray(fit.word_embedding_) + np.asarray(fit.context_embedding_)
     size = np.abs(fit.word_embedding_) + np.abs(fit.context_embedding_)
     return {
@@ -90,7 +81,7 @@ def statement_errors(fit: Fit) -> dict[str, float]:
         ),
         # one that is off by one is off
         "counts_": float(np.abs(found - counts).max(initial=0)) * 2,
-        "embedding_": discrepancy(fit.embedding_, both, size, rounding(np.float32)),
+        "embedding_": discrepancy(fit.embedding_, both, size, claims.rounding(np.float32)),
     }
 
 
@@ -113,7 +104,7 @@ TRUE = statements_true(statement_errors, needs=(problem,))
 never_rose = attributes.never_rose(
     "the objective never rose",
     "CIL 2.4.3",
-    lambda fit: rounding(np.float32, terms=fit.data.n_observed),
+    lambda fit: claims.rounding(np.float32, terms=fit.data.n_observed),
     "report this: an exact half-sweep cannot raise it",
 )
 
@@ -121,7 +112,7 @@ never_rose = attributes.never_rose(
 # --- the result -------------------------------------------------------------------------------------------------------
 
 
-@rule_of_thumb(
+@claims.rule_of_thumb(
     "a first-order point: the gradient is at most 0.2 % of the size of its terms",
     "CIL (2.38)",
     cost=per_pair(7),
@@ -130,10 +121,10 @@ never_rose = attributes.never_rose(
 def first_order_point(fit):
     """‖∇‖ of ζ, of z, of b or of c over the lengths of its terms, the worst of them (factors.py)."""
     advice = "not converged: pass more epochs"
-    return at_most(slope_at(problem(fit)), SLOPE, advice, unit="|∇| / its terms")
+    return claims.at_most(slope_at(problem(fit)), SLOPE, advice, unit="|∇| / its terms")
 
 
-def biases_alone(fit: Fit) -> Array:
+def biases_alone(fit: claims.Fit) -> Array:
     """The residual of ln N at every pair after the best biases without vectors."""
     N = fit.data.matrix
     x, f = log_counts(fit)
@@ -147,7 +138,7 @@ def biases_alone(fit: Fit) -> Array:
     scaled = LinearOperator((v, v), lambda c: c / columns, np.float64)
     c, unsolved = cg(schur, s - turned @ (r / rows), rtol=ACCURACY, maxiter=500, M=scaled)
     if unsolved:
-        raise CannotTell("the best biases were not found in 500 steps")
+        raise claims.CannotTell("the best biases were not found in 500 steps")
     b = (r - F @ c) / rows
     return x - np.repeat(b, np.diff(N.indptr)) - c[N.indices]
 
@@ -168,7 +159,7 @@ def bands(N: Array) -> list[tuple[str, Array]]:
     ]
 
 
-@rule_of_thumb(
+@claims.rule_of_thumb(
     "for rare and for frequent pairs alike, the error of ln N is at most 95 % of that of biases alone",
     "CIL (3.56); CIL20 5.4",
     cost=per_pair(2),
@@ -180,7 +171,7 @@ def bands_explained(fit):
     errors = at.target - at.fitted
     filled = [(name, here) for name, here in bands(fit.data.matrix.data) if here.sum() >= FEW]
     if not filled:
-        return unknown(f"fewer than {FEW} pairs occur")
+        return claims.unknown(f"fewer than {FEW} pairs occur")
     sizes, shares = [], []
     for name, here in filled:
         mine, theirs = (np.sqrt((f[here] @ e[here] ** 2) / f[here].sum()) for e in (errors, alone))
@@ -188,10 +179,10 @@ def bands_explained(fit):
             shares.append(100 * mine / theirs)
             sizes.append(f"{name}: {mine:.2g} of {theirs:.2g}")
     if not shares:
-        return unknown("biases alone meet every count: there is nothing left for vectors")
+        return claims.unknown("biases alone meet every count: there is nothing left for vectors")
     first = "lower reg" if float(fit.get("reg_", 0.0)) > 0 else "train more epochs"
     advice = f"{first}, or raise vector_size; if only rare pairs are left, lower x_max or alpha"
-    return at_most(max(shares), LEFT, advice, unit="% left", note="; ".join(sizes))
+    return claims.at_most(max(shares), LEFT, advice, unit="% left", note="; ".join(sizes))
 
 
 GLOVE_CLAIMS = (SOUND, TRUE, bands_explained, loss_fell)

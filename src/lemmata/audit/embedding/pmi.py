@@ -42,11 +42,7 @@ def _cost(fit: Fit) -> float:
 
 PMI_CLAIMS = (
     attributes_sound(
-        {
-            **pca.STATED,
-            "embedding_ context_embedding_": "d k",
-            "counts_": "d int >=0",
-        }
+        {**pca.STATED, "embedding_ context_embedding_": "d k", "counts_": "d int >=0"}
     ),
     statements_true(_statement_errors, cost=_cost, needs=(around,)),
     *pca.MATRIX_CLAIMS[2:],

@@ -238,11 +238,7 @@ def beats_frequencies(fit: claims.Fit):
 
 AVERAGED_CLAIMS = (
     attributes_sound(
-        {
-            "embedding_ context_embedding_": "d k",
-            "counts_": "d int >=0 falling",
-            "loss_": ">=0",
-        }
+        {"embedding_ context_embedding_": "d k", "counts_": "d int >=0 falling", "loss_": ">=0"}
     ),
     statements_true(
         counts_errors, cost=claims.passes(1), unchecked="embedding_ context_embedding_"

@@ -17,16 +17,7 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.stats import binom
 
-from lemmata.audit.kernel.claims import (
-    FAILS,
-    HOLDS,
-    RULE_OF_THUMB,
-    STATISTICAL,
-    CannotTell,
-    Evidence,
-    at_most,
-    unknown,
-)
+from lemmata.audit.kernel import claims
 from lemmata.audit.kernel.concentration import clopper_pearson
 from lemmata.audit.trust.near_rows import columns_alike, find_near, rewrite
 
@@ -173,7 +164,7 @@ def _is_table(rows: Any, X: Any) -> bool:
     return len(getattr(rows, "shape", ())) == 2 and rows.shape[0] > 0 and rows.shape[1] == wide
 
 
-def judge_seen(found: Memory) -> Evidence:
+def judge_seen(found: Memory) -> claims.Evidence:
     """At most 1 % of the test rows equal a training row, or nearly. Where more do: beyond chance, or open.
 
     Tables that were given apart may have columns in another order or other units. Rows that are found when that is undone
@@ -185,32 +176,32 @@ def judge_seen(found: Memory) -> Evidence:
     tables = _numbers(rows, found.test)
     if tables is not None and tables[0].shape[1] != tables[1].shape[1]:
         wide, here = (X.shape[1] for X in tables)
-        return unknown(f"{wide} columns in training, {here} here: {OTHER_FORM}")
+        return claims.unknown(f"{wide} columns in training, {here} here: {OTHER_FORM}")
     judged = _judge(rows, found.test, found.what)
-    if found.same_form or tables is None or judged.verdict == FAILS:
+    if found.same_form or tables is None or judged.verdict == claims.FAILS:
         return judged
     if any(map(sp.issparse, tables)):
         return judged
     train, test = (X.astype(np.float64) for X in tables)
     for rows, others in rewrite(train, test):
         other = _judge(rows, others, found.what)
-        if other.verdict == FAILS and other.kind == STATISTICAL:
+        if other.verdict == claims.FAILS and other.kind == claims.STATISTICAL:
             return replace(other, note="in another order of columns, or in other units")
     alike = columns_alike(train, test)
     if not alike.mean() > 0.5:
         few = f"{len(alike) - alike.sum()} of {len(alike)} columns are"
-        return unknown(f"{few} distributed otherwise than in training: {OTHER_FORM}")
+        return claims.unknown(f"{few} distributed otherwise than in training: {OTHER_FORM}")
     return judged if alike.all() else _judge(train[:, alike], test[:, alike], found.what)
 
 
 def require_unseen(found: Memory) -> None:
     """Raise CannotTell unless these rows are shown to be new."""
     judged = judge_seen(found)
-    if judged.verdict != HOLDS:
-        raise CannotTell(SEEN if judged.verdict == FAILS else judged.note)
+    if judged.verdict != claims.HOLDS:
+        raise claims.CannotTell(SEEN if judged.verdict == claims.FAILS else judged.note)
 
 
-def _judge(rows: Any, test: Any, what: str) -> Evidence:
+def _judge(rows: Any, test: Any, what: str) -> claims.Evidence:
     """Chance is what training rows do among themselves: the share of them that have a twin, as high as it may be."""
     known, keys = row_keys(rows, test)
     # each test row once, however often it was passed
@@ -220,24 +211,26 @@ def _judge(rows: Any, test: Any, what: str) -> Evidence:
     _, first, counts = np.unique(known, return_index=True, return_counts=True)
     expected = clopper_pearson(int(counts[counts > 1].sum()), len(known), CHANCE)[1]
     if binom.sf(seen - 1, n, expected) < CHANCE:
-        return at_most(seen / n, expected, advice, unit="share trained on", kind=STATISTICAL,
+        return claims.at_most(seen / n, expected, advice, unit="share trained on", kind=claims.STATISTICAL,
                        confidence=1 - CHANCE)  # fmt: skip
     share, note, near = seen / n, "equality was looked at", None
     if numbers := _numbers(rows, test):
         near = find_near(numbers[0][first], counts, numbers[1][new])
     if near is not None and near.too_near:
         advice = f"they lie nearer to {what} than those lie to each other: test on held-out rows"
-        return at_most(near.share, near.allowed, advice, "share too near", kind=STATISTICAL)
+        return claims.at_most(
+            near.share, near.allowed, advice, "share too near", kind=claims.STATISTICAL
+        )
     if seen and _never_repeats(rows):
-        return at_most(seen, 0, advice, unit="trained on", kind=RULE_OF_THUMB)
+        return claims.at_most(seen, 0, advice, unit="trained on", kind=claims.RULE_OF_THUMB)
     if near is not None:
         share = max(share, near.nearly / near.rows)
         note = f"distances of {near.rows:,} rows" if near.rows < n else ""
     elif numbers and not seen:
-        return unknown("too few training rows to tell what is near to one")
+        return claims.unknown("too few training rows to tell what is near to one")
     if share <= COPIES:
-        return at_most(share, COPIES, unit="share of nearly equal rows", note=note)
-    return unknown(
+        return claims.at_most(share, COPIES, unit="share of nearly equal rows", note=note)
+    return claims.unknown(
         f"{share:.1%} of {n:,} rows equal training rows, or nearly: by chance, or because they were trained on"
     )
 

@@ -42,12 +42,7 @@ from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
 from lemmata.audit.clustering.coresets import CORESET_CLAIMS
-from lemmata.clustering.coresets.sampling import (
-    Coreset,
-    CoresetAlgorithm,
-    epsilon_of,
-    size_for,
-)
+from lemmata.clustering.coresets.sampling import Coreset, CoresetAlgorithm, epsilon_of, size_for
 from lemmata.core import common
 from lemmata.core.blocks import Blocks
 from lemmata.core.certificate import Fit

@@ -55,7 +55,7 @@ from lemmata.completion.als.algorithm import (
 from lemmata.completion.als.continuing import join_traces, match_labels, place_factors
 from lemmata.completion.als.implicit import warn_of_heavy_tails
 from lemmata.completion.als.saddles import PRODUCTS, products_within, way_down
-from lemmata.completion.base import CompletionModel, Folded
+from lemmata.completion.base import CompletionModel, Folded, check_rank
 from lemmata.completion.centring import BIAS_REG, Offsets
 from lemmata.completion.observed import Observed
 from lemmata.completion.rows.solver import power, worth_kernels
@@ -216,11 +216,7 @@ class ALS(CompletionModel):
     def _algorithm(self, data: Any) -> ALSAlgorithm:
         self._check_values(data)
         rank, penalty = self._choose(data)
-        n, m = data.shape
-        if rank > min(n, m):
-            raise ValueError(
-                f"rank={rank} exceeds the smaller side of a {n} × {m} matrix; pass rank <= {min(n, m)}."
-            )
+        check_rank(rank, data)
         algorithm = self._with(rank, penalty, data)
         _check_determined(algorithm, data)
         return algorithm

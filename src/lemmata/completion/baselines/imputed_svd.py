@@ -28,7 +28,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from lemmata.audit.completion.low_rank import IMPUTED_SVD_CLAIMS
-from lemmata.completion.base import CompletionModel
+from lemmata.completion.base import CompletionModel, check_rank
 from lemmata.completion.centring import centre
 from lemmata.completion.observed import Observed
 from lemmata.core import common
@@ -135,17 +135,10 @@ class ImputedSVD(CompletionModel):
     time_limit: Any = common.time_limit()
 
     claims = IMPUTED_SVD_CLAIMS
-    stored: ClassVar = {
-        **CompletionModel.stored,
-        "singular_values_ reg_ weighted_reg_": "audited",
-    }
+    stored: ClassVar = {**CompletionModel.stored, "singular_values_ reg_ weighted_reg_": "audited"}
 
     def _algorithm(self, data: Any) -> LanczosAlgorithm:
-        n, m = data.shape
-        if self.rank > min(n, m):
-            raise ValueError(
-                f"rank={self.rank} exceeds the smaller side of a {n} × {m} matrix; pass rank <= {min(n, m)}."
-            )
+        check_rank(self.rank, data)
         least = 1e-6 if data.dtype == np.float32 else 0.0  # products in float32 do not know more
         # equal singular values are found as often as they occur
         block = max(2, min(int(self.rank), 32))

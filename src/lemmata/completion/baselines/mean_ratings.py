@@ -24,15 +24,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from lemmata.audit.completion.mean_ratings import MEAN_RATINGS_CLAIMS, ONE_SIDED_CLAIMS
+from lemmata.completion import centring
 from lemmata.completion.base import CompletionModel, Folded
-from lemmata.completion.centring import (
-    BIAS_REG,
-    Offsets,
-    biases,
-    squared_errors,
-    sum_others,
-    sum_values,
-)
 from lemmata.completion.observed import Observed
 from lemmata.core import common
 from lemmata.core.loop import Never, Solution, Stop
@@ -72,14 +65,14 @@ class MeanRatingsAlgorithm:
     reg: float
 
     def init(self, A: Observed, rng) -> MeanRatingsState:
-        return self._at(A, *biases(A, rows=False, columns=False), done=False)
+        return self._at(A, *centring.biases(A, rows=False, columns=False), done=False)
 
     def step(self, state: MeanRatingsState, A: Observed) -> MeanRatingsState:
         rows, columns = SIDES[self.by]
-        return self._at(A, *biases(A, rows=rows, columns=columns, reg=self.reg), done=True)
+        return self._at(A, *centring.biases(A, rows=rows, columns=columns, reg=self.reg), done=True)
 
     def _at(self, A: Observed, mean: float, b: Array, c: Array, done: bool) -> MeanRatingsState:
-        errors = A.over_rows(squared_errors, mean, c, aligned=(b,))
+        errors = A.over_rows(centring.squared_errors, mean, c, aligned=(b,))
         loss = 0.5 * float(errors.sum()) + 0.5 * self.reg * float(b @ b + c @ c)
         return MeanRatingsState(mean, b, c, loss, done)
 
@@ -127,7 +120,7 @@ class MeanRatings(CompletionModel):
         Which offsets there are: b and c, b alone (a row's mean), c alone (a column's mean), or
         none.""")
     _: KW_ONLY
-    reg: float = parameter(BIAS_REG, NONNEGATIVE).doc("""
+    reg: float = parameter(centring.BIAS_REG, NONNEGATIVE).doc("""
         λ: so many average entries are added to every row and column. 0 gives plain means.""")
     max_iter: int = common.max_iter(1).doc("Has no effect: the model is solved in one step.")
     tol: float = common.tol(0.0).doc("""
@@ -156,7 +149,9 @@ class MeanRatings(CompletionModel):
     def _attributes(self, solution: Solution, data: Observed) -> dict[str, Any]:
         (n, m), found = data.shape, solution.attributes
         b, c = (found[name].astype(data.dtype) for name in ("row_bias_", "column_bias_"))
-        offsets = Offsets(found["mean_"], b, c, np.ones(n, data.dtype), np.ones(m, data.dtype))
+        offsets = centring.Offsets(
+            found["mean_"], b, c, np.ones(n, data.dtype), np.ones(m, data.dtype)
+        )
         factors = {"U_": np.zeros((n, 0), data.dtype), "V_": np.zeros((m, 0), data.dtype)}
         return {
             **factors,
@@ -172,8 +167,8 @@ class MeanRatings(CompletionModel):
         bias = np.zeros(len(counts))
         if SIDES[self.by][own]:
             left = (
-                sum_values(data.by_row)
-                - sum_others(data.by_row, other.astype(np.float64))
+                centring.sum_values(data.by_row)
+                - centring.sum_others(data.by_row, other.astype(np.float64))
                 - counts * self.mean_
             )
             bias = left / np.where(counts + self.reg_ > 0, counts + self.reg_, 1)

@@ -24,14 +24,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from lemmata.completion.data.labels import (
-    ROLES,
-    WORDS,
-    Triplets,
-    choose_columns,
-    encode_labels,
-    simplify,
-)
+from lemmata.completion.data import labels as naming
 from lemmata.core.blocks import is_dask, unmask
 from lemmata.core.validation import refuse_malformed, refuse_shrunk_file
 
@@ -82,15 +75,15 @@ def long_frame(X: Any, *, rated: bool = True) -> dict[str, Array] | None:
 
 def columns_of_entries(names: Sequence[str], *, rated: bool = True) -> dict[str, int] | None:
     """The position of each role among columns so called; None if they are not those of entries. ValueError if in doubt."""
-    plain = [simplify(name) for name in names]
+    plain = [naming.simplify(name) for name in names]
     clear, likely = (
-        {role: [i for i, n in enumerate(plain) if n in words[kind].split()] for role, words in WORDS.items()}
+        {role: [i for i, n in enumerate(plain) if n in words[kind].split()] for role, words in naming.WORDS.items()}
         for kind in (0, 1)
     )  # fmt: skip
     if not clear["user"] and not clear["item"]:
         return None
     found: dict[str, int] = {}
-    for role in WORDS:
+    for role in naming.WORDS:
         several = clear[role] or likely[role]
         if len(several) > 1 and role != "time":
             raise ValueError(
@@ -99,7 +92,7 @@ def columns_of_entries(names: Sequence[str], *, rated: bool = True) -> dict[str,
             )
         if several:
             found[role] = several[0]
-    missing = [role for role in ROLES if role not in found and (rated or role != "rating")]
+    missing = [role for role in naming.ROLES if role not in found and (rated or role != "rating")]
     if not missing:
         return found
     if len(missing) > 1:  # one word alone is no sign of ratings
@@ -107,7 +100,7 @@ def columns_of_entries(names: Sequence[str], *, rated: bool = True) -> dict[str,
     role = missing[0]
     raise ValueError(
         f"the frame looks like one rating per line, but which column is the {role}? There are {_list(names)}; call it "
-        f"{', '.join(' '.join(WORDS[role]).split()[:8])}, …, or say which: Observed.from_frame(frame, {role}='…'). "
+        f"{', '.join(' '.join(naming.WORDS[role]).split()[:8])}, …, or say which: Observed.from_frame(frame, {role}='…'). "
         + ("Where nothing was rated, frame.assign(rating=1) counts what happened. " if role == "rating" else "")
         + "For a matrix, pass frame.to_numpy()."
     )  # fmt: skip
@@ -120,7 +113,7 @@ def _list(names: Sequence[Any]) -> str:
 # --- entries ----------------------------------------------------------------------------------------------------------
 
 
-def triplets_of_frame(frame: Any, user: Any, item: Any, rating: Any) -> Triplets:
+def triplets_of_frame(frame: Any, user: Any, item: Any, rating: Any) -> naming.Triplets:
     """Read a frame, or a dict of columns, with one entry per row."""
     if not isinstance(frame, Mapping) and not hasattr(frame, "columns"):
         raise TypeError(
@@ -128,29 +121,29 @@ def triplets_of_frame(frame: Any, user: Any, item: Any, rating: Any) -> Triplets
         )
     keys = list(frame) if isinstance(frame, Mapping) else list(frame.columns)
     names = [str(key) for key in keys]
-    places = choose_columns(names, len(names), (user, item, rating))
+    places = naming.choose_columns(names, len(names), (user, item, rating))
     columns = [frame[keys[i]] for i in places]
     (users, i), (items, j) = (
-        encode_column(column, role) for column, role in zip(columns[:2], ROLES, strict=False)
+        encode_column(column, role) for column, role in zip(columns[:2], naming.ROLES, strict=False)
     )
-    return Triplets(i, j, _narrow(ratings_of(np.asarray(columns[2]))), users, items)
+    return naming.Triplets(i, j, _narrow(ratings_of(np.asarray(columns[2]))), users, items)
 
 
 def encode_column(column: Any, role: str) -> tuple[Array, Array]:
     """Return the different labels of a column and the position of each among them; text of Arrow is encoded by Arrow."""
     if not hasattr(column, "combine_chunks"):
-        return encode_labels(np.asarray(column), role)
+        return naming.encode_labels(np.asarray(column), role)
     import pyarrow as pa
 
     if column.null_count:
         raise ValueError(f"{column.null_count:,} rows have no {role}.")
     chunks = [encode_text(chunk) for chunk in column.chunks]
     if not chunks or not pa.types.is_dictionary(chunks[0].type):
-        return encode_labels(column.to_numpy(), role)
+        return naming.encode_labels(column.to_numpy(), role)
     whole = pa.chunked_array(chunks).unify_dictionaries()
     codes = np.concatenate([np.asarray(chunk.indices) for chunk in whole.chunks])
-    used, codes = encode_labels(codes, role)  # a dictionary may hold names that do not occur
-    names, place = encode_labels(np.asarray(whole.chunk(0).dictionary)[used], role)
+    used, codes = naming.encode_labels(codes, role)  # a dictionary may hold names that do not occur
+    names, place = naming.encode_labels(np.asarray(whole.chunk(0).dictionary)[used], role)
     return names, place[codes]
 
 
@@ -223,7 +216,7 @@ def entries_of(cls: Any, X: Any) -> Any:
     frame = frame_columns(X)
     roles = columns_of_entries(list(frame)) if frame else None
     if frame and roles is not None:
-        return cls.from_frame(X, *(list(frame)[roles[role]] for role in ROLES))
+        return cls.from_frame(X, *(list(frame)[roles[role]] for role in naming.ROLES))
     if is_dask(X):
         raise TypeError("a dask array is not taken as a whole here; pass X.compute(), or triplets.")
     labels = {}
@@ -258,9 +251,9 @@ def find_times(columns: Any, name: Any = None) -> Array | None:
         return times
     if not isinstance(columns, Mapping):
         return None
-    for words in WORDS["time"]:
+    for words in naming.WORDS["time"]:
         for key in columns:
-            if simplify(key) in words.split():
+            if naming.simplify(key) in words.split():
                 return times_of(columns[key])
     return None
 

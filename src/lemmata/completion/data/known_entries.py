@@ -11,12 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.utils.validation import validate_data
 
-from lemmata.completion.data.frames import (
-    columns_of_entries,
-    frame_columns,
-    stored_entries,
-    without_na,
-)
+from lemmata.completion.data import frames
 from lemmata.completion.observed import Labels, Observed
 from lemmata.core.blocks import is_dask, is_stream, unmask
 from lemmata.core.estimator import Model
@@ -48,8 +43,8 @@ def _holds_entries(X: Any) -> bool:
     """Whether X lists entries (Observed, lemmata.data ratings, a long frame) rather than being the matrix."""
     if isinstance(X, Observed) or hasattr(X, "user_ids"):
         return True
-    columns = frame_columns(X)
-    return bool(columns) and columns_of_entries(list(columns or ())) is not None
+    columns = frames.frame_columns(X)
+    return bool(columns) and frames.columns_of_entries(list(columns or ())) is not None
 
 
 def _checked_entries(model: Model, X: Any, reset: bool) -> Observed:
@@ -59,7 +54,7 @@ def _checked_entries(model: Model, X: Any, reset: bool) -> Observed:
             f"a {type(X).__name__} is not a matrix with holes; accepted are arrays with NaN, sparse matrices, DataFrames and "
             "Observed (Observed.from_file for ratings, completion.Distributed for a cluster)."
         )
-    X = stored_entries(X) if sp.issparse(X) else without_na(unmask(X))
+    X = frames.stored_entries(X) if sp.issparse(X) else frames.without_na(unmask(X))
     refuse_shrunk_file(X)
     checked = validate_data(
         model,

@@ -33,15 +33,9 @@ from typing import Any, ClassVar
 import numpy as np
 
 from lemmata.audit.completion.low_rank import PROJECTION_CLAIMS
-from lemmata.completion.base import CompletionModel
+from lemmata.completion.base import CompletionModel, check_rank
 from lemmata.completion.centring import HOW, centre
-from lemmata.completion.nuclear.sparse_lowrank import (
-    entry_values,
-    gradient_step,
-    leading_svd,
-    residual,
-    residual_squares,
-)
+from lemmata.completion.nuclear import sparse_lowrank
 from lemmata.completion.observed import Observed
 from lemmata.core import common
 from lemmata.core.certificate import rounding
@@ -137,12 +131,12 @@ class ProjectionAlgorithm:
         """‖P_T G‖² / ‖Π_Ω P_T G‖² with P_T G = PPᵀG + (I − PPᵀ)GQQᵀ, of rank 2k; X = 0 has no tangent space."""
         if state.steps == 0:
             return self._first_step(A)
-        G = residual(A, *state.factors)
+        G = sparse_lowrank.residual(A, *state.factors)
         right, left = G @ state.Q, G.T @ state.P  # GQ (n, k), GᵀP (m, k)
         outside = right - state.P @ (state.P.T @ right)
-        known = entry_values(A, np.hstack([state.P, outside]), np.hstack([left, state.Q])).astype(
-            np.float64
-        )
+        known = sparse_lowrank.entry_values(
+            A, np.hstack([state.P, outside]), np.hstack([left, state.Q])
+        ).astype(np.float64)
         seen = float(known @ known)
         squares = sum(
             float(np.vdot(part, part))
@@ -159,11 +153,11 @@ class ProjectionAlgorithm:
             np.random.default_rng((state.seed, state.steps)),
         )
         passes = passes if state.steps else passes + 4  # nothing to begin at yet
-        Z = gradient_step(A, *state.factors, eta)
-        found = leading_svd(Z, self.rank, start=start, passes=passes, rng=rng)
+        Z = sparse_lowrank.gradient_step(A, *state.factors, eta)
+        found = sparse_lowrank.leading_svd(Z, self.rank, start=start, passes=passes, rng=rng)
         P, s, Q = found.U, found.s, np.ascontiguousarray(found.Vt.T)
         root = np.sqrt(s)
-        loss = 0.5 * residual_squares(A, P * root, Q * root)
+        loss = 0.5 * sparse_lowrank.residual_squares(A, P * root, Q * root)
         moved, size = _distance(state, P, s, Q), float(np.linalg.norm(s))
         asked = moved**2 / (2 * eta)
         # a move of rounding errors gains or loses nothing
@@ -241,11 +235,7 @@ class SingularValueProjection(CompletionModel):
     patience = 2  # a shortened step gains little, and the next one may gain much
 
     def _algorithm(self, data: Any) -> ProjectionAlgorithm:
-        n, m = data.shape
-        if self.rank > min(n, m):
-            raise ValueError(
-                f"rank={self.rank} exceeds the smaller side of a {n} × {m} matrix; pass rank <= {min(n, m)}."
-            )
+        check_rank(self.rank, data)
         return ProjectionAlgorithm(
             int(self.rank), None if self.step_size == "auto" else float(self.step_size)
         )

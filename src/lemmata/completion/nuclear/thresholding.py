@@ -176,10 +176,7 @@ class ThresholdingAlgorithm:
         self, A: Observed, Y: Array, right: Array, step: float, steps: int, seed: int
     ) -> ThresholdingState:
         B, right = shrink_operator(
-            known_entries(A, Y),
-            self.tau,
-            right,
-            rng=np.random.default_rng((seed, steps)),
+            known_entries(A, Y), self.tau, right, rng=np.random.default_rng((seed, steps))
         )
         gap = A.values - entry_values(A, B.U * B.s, B.Vt.T)
         loss = 0.5 * _dot(B.s, B.s) - _dot(Y, A.values)

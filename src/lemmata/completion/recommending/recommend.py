@@ -260,10 +260,7 @@ def best_items(
     scores, names = scores.astype(model.U_.dtype), _names_at(places, model.observed_.column_labels)
     here: Any = 0 if asked.single else ...
     return Recommendations(
-        names[here],
-        scores[here],
-        places[here],
-        of=None if asked.names is None else asked.names[()],
+        names[here], scores[here], places[here], of=None if asked.names is None else asked.names[()]
     )
 
 

@@ -23,17 +23,7 @@ from __future__ import annotations
 import numpy as np
 
 from lemmata.core.engine import kernel
-from lemmata.linalg.simd import (
-    LINE,
-    at,
-    axpy,
-    dot,
-    empty_lines,
-    fetch,
-    load,
-    store,
-    zero,
-)
+from lemmata.linalg.simd import LINE, at, axpy, dot, empty_lines, fetch, load, store, zero
 
 Array = np.ndarray
 TILE = 6  # rows of a tile: 6 × 2 AVX2 registers for sums, 2 for a line, 2 to spread numbers make 16

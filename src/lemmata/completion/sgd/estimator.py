@@ -40,7 +40,7 @@ import numpy as np
 
 from lemmata.audit.completion.factors import SCHEDULED_SGD_CLAIMS, SGD_CLAIMS
 from lemmata.completion.als.algorithm import Penalty, by_rule, in_order
-from lemmata.completion.base import CompletionModel, Folded
+from lemmata.completion.base import CompletionModel, Folded, check_rank
 from lemmata.completion.centring import Offsets
 from lemmata.completion.observed import Entries, Observed
 from lemmata.completion.rows.solver import RowSolver
@@ -52,10 +52,7 @@ from lemmata.core.store import storable
 Array = np.ndarray
 
 # the bold driver's first γ; three times more or less costs it an epoch or two
-FIRST_RATE = {
-    "sgd": 0.05,
-    "adam": 0.01,
-}
+FIRST_RATE = {"sgd": 0.05, "adam": 0.01}
 GROWTH, CUT = 1.05, 0.5  # of the bold driver (Gemulla et al. 2011)
 TRIES = 10  # epochs undone in one step before it gives up: γ is then a thousandth, and the loop hears "no change"
 REMEMBERED = 5  # numbers that Adam keeps of a row besides its momentum (_kernels.remember)
@@ -291,11 +288,7 @@ class SGDFactorization(CompletionModel):
     patience = 2  # one epoch may stand still because the bold driver undid it TRIES times over
 
     def _algorithm(self, data: Any) -> SGDFactorizationAlgorithm:
-        n, m = data.shape
-        if self.rank > min(n, m):
-            raise ValueError(
-                f"rank={self.rank} exceeds the smaller side of a {n} × {m} matrix; pass rank <= {min(n, m)}."
-            )
+        check_rank(self.rank, data)
         rate = None if self.learning_rate == "auto" else float(self.learning_rate)
         rule = (
             Penalty(self.reg, 1.0) if self.reg is not None else by_rule(data.local, "root", False)

@@ -156,10 +156,7 @@ class Children:
         return next((trace.last() for trace in traces if math.isfinite(trace.last())), math.nan)
 
     def extras(self, state):
-        return {
-            "child": state.current,
-            **(_extras(self.child(state.current), state.state) or {}),
-        }
+        return {"child": state.current, **(_extras(self.child(state.current), state.state) or {})}
 
     @property
     def hint(self) -> str:

@@ -29,14 +29,8 @@ from lemmata.core.loop import run
 from lemmata.core.parameters import COUNT, KW_ONLY, NONNEGATIVE, POSITIVE, choice, fitted, parameter
 from lemmata.embedding import parameters
 from lemmata.embedding.base import EmbeddingModel
+from lemmata.embedding.skipgram import contexts as windows
 from lemmata.embedding.skipgram.algorithm import SkipGramAlgorithm, SkipGramState
-from lemmata.embedding.skipgram.contexts import (
-    CONTEXTS,
-    Biases,
-    ClampedBiases,
-    WindowContext,
-    WindowedText,
-)
 from lemmata.embedding.skipgram.softmax import SoftmaxAlgorithm
 from lemmata.embedding.subwords import PartTable, PartVectors
 from lemmata.embedding.vectors.word_vectors import WordVectors
@@ -149,14 +143,14 @@ class SkipGram(EmbeddingModel):
     parts_: PartVectors = fitted()
 
     @property
-    def _context(self) -> WindowContext:
-        return CONTEXTS[self.context]
+    def _context(self) -> windows.WindowContext:
+        return windows.CONTEXTS[self.context]
 
     @property
-    def _biases(self) -> Biases:
+    def _biases(self) -> windows.Biases:
         if isinstance(self.biases, str):
-            return ClampedBiases(True, self.vector_size)
-        return Biases(bool(self.biases))
+            return windows.ClampedBiases(True, self.vector_size)
+        return windows.Biases(bool(self.biases))
 
     def _algorithm(self, data: EncodedText) -> Any:  # type: ignore[override]
         self._context.refuse_wrong(self)
@@ -173,13 +167,13 @@ class SkipGram(EmbeddingModel):
     def _problem(self, data: EncodedText) -> Any:  # type: ignore[override]
         return self._problem_with(data, data.vocabulary.counts)
 
-    def _problem_with(self, data: EncodedText, counts: Array) -> WindowedText:
+    def _problem_with(self, data: EncodedText, counts: Array) -> windows.WindowedText:
         words = data.vocabulary.words.tolist()
         parts = PartTable.of(words, self.min_n, self.max_n, self.bucket) if self.max_n else None
         drawn = self.window, float(self.sample), float(self.ns_exponent)
-        return WindowedText(data, counts, *drawn, self._context, parts)
+        return windows.WindowedText(data, counts, *drawn, self._context, parts)
 
-    def _attributes(self, solution: Any, problem: WindowedText) -> dict[str, Any]:
+    def _attributes(self, solution: Any, problem: windows.WindowedText) -> dict[str, Any]:
         """Public attributes: vectors of words with those of their parts, and of documents as contexts."""
         self._forget("parts_")
         found = dict(solution.attributes)
@@ -272,7 +266,7 @@ class SkipGram(EmbeddingModel):
         return X.over(Vocabulary(words.words[often], words.counts[often]))
 
     def _start_from_fit(
-        self, state: SkipGramState, data: WindowedText, places: Array
+        self, state: SkipGramState, data: windows.WindowedText, places: Array
     ) -> SkipGramState:
         """A first state with the vectors of this fit in it, its words at these places of the vocabulary."""
         shown = self.embedding_, self.context_embedding_

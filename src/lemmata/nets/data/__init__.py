@@ -8,9 +8,6 @@ from lemmata.registry import lazily
 
 __getattr__, __dir__, __all__ = lazily(
     __name__,
-    {
-        "batches": "Rows Data Batch as_data",
-        "streams": "Stream Loader",
-    },
+    {"batches": "Rows Data Batch as_data", "streams": "Stream Loader"},
     extra=("torch", "deep"),
 )

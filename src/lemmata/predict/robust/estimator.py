@@ -23,20 +23,10 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from lemmata.audit.predict.linear.robust import ROBUST_CLAIMS
-from lemmata.core import common
+from lemmata.core import common, parameters
 from lemmata.core.blocks import Blocks
 from lemmata.core.certification.checking import cost_of_robust_regression
 from lemmata.core.loop import MaxSteps, Solution, warn_user
-from lemmata.core.parameters import (
-    COUNT,
-    KW_ONLY,
-    NONNEGATIVE,
-    POSITIVE,
-    as_in,
-    choice,
-    fitted,
-    parameter,
-)
 from lemmata.core.runs.delegate import conclude_as, fit_as
 from lemmata.core.supervised import Regressor
 from lemmata.core.validation import Interval
@@ -70,23 +60,27 @@ class RobustRegression(Regressor):
     n_iter_, certificate_, trace_, stopped_
     """
 
-    _: KW_ONLY
-    epsilon: float = parameter(1.35, Interval(Real, 1.0, None, closed="neither")).doc("""
+    _: parameters.KW_ONLY
+    epsilon: float = parameters.parameter(1.35, Interval(Real, 1.0, None, closed="neither")).doc("""
         Of huber: residuals beyond ε·σ count linearly. 1.35 keeps 95 % efficiency under Gaussian
         noise.""")
     max_iter: int = common.max_iter(100).doc("huber and tukey stop after this many steps.")
-    alpha: float = parameter(0.0001, NONNEGATIVE).doc("""
+    alpha: float = parameters.parameter(0.0001, parameters.NONNEGATIVE).doc("""
         Of huber: the price of ‖w‖². absolute and tukey have no penalty.""")
     warm_start: bool = common.warm_start().doc("huber and tukey continue from the fit before.")
     fit_intercept: bool = common.fit_intercept().doc("Whether there is a b.")
     tol: float = common.tol(1e-5).doc("""
         huber stops when a Newton step promised less than tol² of the objective; tukey when the
         predictions move by less than tol·σ; absolute is exact.""")
-    loss: str = parameter("huber", choice("huber", "absolute", "tukey")).doc("ℓ.")
-    tuning: float = parameter(4.685, POSITIVE).doc("""
+    loss: str = parameters.parameter("huber", parameters.choice("huber", "absolute", "tukey")).doc(
+        "ℓ."
+    )
+    tuning: float = parameters.parameter(4.685, parameters.POSITIVE).doc("""
         Of tukey: rows beyond tuning·σ have weight 0. 4.685 keeps 95 % efficiency under Gaussian
         noise.""")
-    n_starts: int = parameter(200, COUNT).doc("Of tukey: planes that are tried for the start.")
+    n_starts: int = parameters.parameter(200, parameters.COUNT).doc(
+        "Of tukey: planes that are tried for the start."
+    )
     random_state: Any = common.random_state().doc("Which planes are drawn.")
     verbose: int = common.verbose()
     checkpoint: Any = common.checkpoint()
@@ -101,9 +95,9 @@ class RobustRegression(Regressor):
         "scale_ weights_": "audited",
         "outliers_": "n bool",
     }
-    coef_: Array = fitted()
-    intercept_: Any = fitted()
-    scale_: float = fitted()
+    coef_: Array = parameters.fitted()
+    intercept_: Any = parameters.fitted()
+    scale_: float = parameters.fitted()
 
     predict = predict_linear
 
@@ -182,21 +176,21 @@ class HuberRegressor(Regressor):
     coef_, intercept_, scale_, weights_, outliers_, n_iter_, certificate_, trace_, stopped_ : as of RobustRegression
     """
 
-    _: KW_ONLY
-    epsilon: float = as_in(RobustRegression, "epsilon")
-    max_iter: int = as_in(RobustRegression, "max_iter")
-    alpha: float = as_in(RobustRegression, "alpha")
-    warm_start: bool = as_in(RobustRegression, "warm_start")
-    fit_intercept: bool = as_in(RobustRegression, "fit_intercept")
-    tol: float = as_in(RobustRegression, "tol")
+    _: parameters.KW_ONLY
+    epsilon: float = parameters.as_in(RobustRegression, "epsilon")
+    max_iter: int = parameters.as_in(RobustRegression, "max_iter")
+    alpha: float = parameters.as_in(RobustRegression, "alpha")
+    warm_start: bool = parameters.as_in(RobustRegression, "warm_start")
+    fit_intercept: bool = parameters.as_in(RobustRegression, "fit_intercept")
+    tol: float = parameters.as_in(RobustRegression, "tol")
 
     claims = ROBUST_CLAIMS
     work = staticmethod(cost_of_robust_regression)
     accepts_sparse = True
     random_state, verbose, checkpoint, time_limit = None, 0, None, None
     stored: ClassVar[dict[str, str | type]] = RobustRegression.stored
-    coef_: Array = fitted()
-    intercept_: Any = fitted()
+    coef_: Array = parameters.fitted()
+    intercept_: Any = parameters.fitted()
 
     predict = predict_linear
 

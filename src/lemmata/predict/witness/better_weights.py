@@ -99,11 +99,7 @@ def better_huber_fit(
         gap, near = huber_gap(risk, start, sigma, near, epsilon, alpha)
         if gap < found.most[0]:
             U = near
-        found = replace(
-            found,
-            most=np.minimum(found.most, gap),
-            certain=np.array([value - least]),
-        )
+        found = replace(found, most=np.minimum(found.most, gap), certain=np.array([value - least]))
     return (*best, U)
 
 

@@ -25,16 +25,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from lemmata.audit.completion.factored_objective import (
-    Factored,
-    Factors,
-    Side,
-    Singular,
-    fit_in_memory,
-    products_at,
-    pull,
-    split,
-)
+from lemmata.audit.completion import factored_objective as objective
 from lemmata.audit.kernel.lanczos import Ritz, largest_eigenvalue
 
 Array = np.ndarray
@@ -47,7 +38,7 @@ class Curvature:
     """The smallest eigenvalue of a Hessian, modulo gauge, as far as Lanczos found it."""
 
     value: float  # a Rayleigh quotient: the true one is not larger, whatever was missed
-    direction: Factors  # in which F curves so
+    direction: objective.Factors  # in which F curves so
     error: float  # how much smaller the true one may be, but for the RISK of lanczos.py
     products: int
     scale: float = 1.0  # the largest eigenvalue seen
@@ -60,11 +51,11 @@ class Curvature:
 class Gauge:
     """Gauge directions of one side, as k × k matrices M for which the Lᵀ F M are orthonormal."""
 
-    side: Side
+    side: objective.Side
     matrices: Array  # (g, k²)
 
     @classmethod
-    def of(cls, side: Side, skew: bool) -> Gauge:
+    def of(cls, side: objective.Side, skew: bool) -> Gauge:
         """The directions F M, for all skew M or for all M."""
         F = side.factors
         n, k = F.shape
@@ -90,7 +81,7 @@ class Gauge:
 
 
 def weakest_curvature(
-    problem: Factored, *, margin: float = 1e-3, most: int = PRODUCTS, rng: int = 0
+    problem: objective.Factored, *, margin: float = 1e-3, most: int = PRODUCTS, rng: int = 0
 ) -> Curvature:
     """1 − σ₁(K): the smallest curvature of F modulo gauge, where 1 is what a row feels alone. Negative: a saddle.
 
@@ -105,16 +96,16 @@ def weakest_curvature(
         If a row's own curvature is zero somewhere; `smallest_curvature` needs none.
     """
     (n, m), p = problem.shape, problem.rank + problem.biased
-    if not fit_in_memory(problem):
+    if not objective.fit_in_memory(problem):
         raise MemoryError(f"the blocks of {n:,} × {m:,} at rank {problem.rank} need over 1 GB")
-    sides = Side.of(problem, 0), Side.of(problem, 1)
+    sides = objective.Side.of(problem, 0), objective.Side.of(problem, 1)
     own, other = (0, 1) if n < m else (1, 0)
     short, long = sides[own], sides[other]
     gauge, size = Gauge.of(short, skew=problem.penalised), min(n, m) * p
 
     def times(y: Array) -> Array:
-        x = pull(problem, other, short.direction(gauge.remove_from(y.reshape(-1, p))))
-        x = pull(problem, own, long.direction(long.scale_gradient(x)))
+        x = objective.pull(problem, other, short.direction(gauge.remove_from(y.reshape(-1, p))))
+        x = objective.pull(problem, own, long.direction(long.scale_gradient(x)))
         return gauge.remove_from(short.scale_gradient(x)).ravel()
 
     def enough(found: Ritz) -> bool:
@@ -128,13 +119,13 @@ def weakest_curvature(
     # the random start had a part there
     y = gauge.remove_from(found.vector.reshape(-1, p))
     y = short.direction(y / max(float(np.linalg.norm(y)), np.finfo(float).tiny))
-    seen = long.scale_gradient(pull(problem, other, y))
+    seen = long.scale_gradient(objective.pull(problem, other, y))
     sigma = float(np.linalg.norm(seen))
     x = -long.direction(seen) / max(sigma, np.finfo(float).tiny)
     error = _below_one(replace(found, value=sigma**2))[1]
     U, V = (x, y) if own else (y, x)
-    (dU, db), (dV, dc) = split(problem, U), split(problem, V)
-    return Curvature(1 - sigma, Factors(dU, dV, db, dc), error, found.products, 1 + sigma)
+    (dU, db), (dV, dc) = objective.split(problem, U), objective.split(problem, V)
+    return Curvature(1 - sigma, objective.Factors(dU, dV, db, dc), error, found.products, 1 + sigma)
 
 
 def _below_one(found: Ritz) -> tuple[float, float]:
@@ -147,14 +138,16 @@ def _below_one(found: Ritz) -> tuple[float, float]:
 # --- in the units of F ------------------------------------------------------------------------------------------------
 
 
-def change_of(problem: Factored, d: Factors) -> Array:
+def change_of(problem: objective.Factored, d: objective.Factors) -> Array:
     """Return dx_ij = du_iᵀv_j + u_iᵀdv_j + db_i + dc_j on Ω."""
     U, V = problem.at.U, problem.at.V
-    both = products_at(problem.indptr, problem.indices, np.hstack([d.U, U]), np.hstack([V, d.V]))
+    both = objective.products_at(
+        problem.indptr, problem.indices, np.hstack([d.U, U]), np.hstack([V, d.V])
+    )
     return both + problem.offsets_at(d.b, d.c)
 
 
-def curve(problem: Factored, d: Factors) -> Factors:
+def curve(problem: objective.Factored, d: objective.Factors) -> objective.Factors:
     """Return H d, the Hessian of F times a direction. For k = 1, all entries known and λ = 0 it is CIL (2.18)."""
     U, V = problem.at.U, problem.at.V
     dx = change_of(problem, d)
@@ -165,12 +158,12 @@ def curve(problem: Factored, d: Factors) -> Factors:
         hU += d.U @ (V.T @ V) + U @ (d.V.T @ V + V.T @ d.V)
         hV += d.V @ (U.T @ U) + V @ (d.U.T @ U + U.T @ d.U)
     if not problem.biased:
-        return Factors(hU, hV, np.zeros_like(d.b), np.zeros_like(d.c))
+        return objective.Factors(hU, hV, np.zeros_like(d.b), np.zeros_like(d.c))
     alpha, beta = problem.bias_regs
-    return Factors(hU, hV, T.sum(axis=1) + alpha * d.b, T.sum(axis=0) + beta * d.c)
+    return objective.Factors(hU, hV, T.sum(axis=1) + alpha * d.b, T.sum(axis=0) + beta * d.c)
 
 
-def gauge_part(problem: Factored, d: Factors) -> Factors:
+def gauge_part(problem: objective.Factored, d: objective.Factors) -> objective.Factors:
     """The gauge direction nearest to d: a k × k Sylvester equation, whatever n and m.
 
     λ > 0: min over skew M of ‖d_U − UM‖² + ‖d_V − VM‖² is GM + MG = K − Kᵀ, G = UᵀU + VᵀV, K = Uᵀd_U + Vᵀd_V.
@@ -181,9 +174,9 @@ def gauge_part(problem: Factored, d: Factors) -> Factors:
     if problem.penalised:
         G, K = U.T @ U + V.T @ V, U.T @ d.U + V.T @ d.V
         M = _sylvester(G, G, K - K.T)
-        return Factors(U @ M, V @ M, **nothing)
+        return objective.Factors(U @ M, V @ M, **nothing)
     M = _sylvester(U.T @ U, V.T @ V, U.T @ d.U - d.V.T @ V)
-    return Factors(U @ M, -V @ M.T, **nothing)
+    return objective.Factors(U @ M, -V @ M.T, **nothing)
 
 
 def _sylvester(A: Array, B: Array, C: Array) -> Array:
@@ -194,19 +187,19 @@ def _sylvester(A: Array, B: Array, C: Array) -> Array:
     return P @ (np.divide(P.T @ C @ Q, sums, out=np.zeros_like(sums), where=keep)) @ Q.T
 
 
-def as_vector(problem: Factored, d: Factors) -> Array:
+def as_vector(problem: objective.Factored, d: objective.Factors) -> Array:
     return np.concatenate([part.ravel() for part in (d if problem.biased else d[:2])])
 
 
-def as_direction(problem: Factored, y: Array) -> Factors:
+def as_direction(problem: objective.Factored, y: Array) -> objective.Factors:
     (n, m), k = problem.shape, problem.rank
     y = y if problem.biased else np.r_[y, np.zeros(n + m)]
     U, V, b, c = np.split(y, np.cumsum([n * k, m * k, n]))
-    return Factors(U.reshape(n, k), V.reshape(m, k), b, c)
+    return objective.Factors(U.reshape(n, k), V.reshape(m, k), b, c)
 
 
 def smallest_curvature(
-    problem: Factored, *, tol: float = 1e-8, most: int = UNSCALED_PRODUCTS, rng: int = 0
+    problem: objective.Factored, *, tol: float = 1e-8, most: int = UNSCALED_PRODUCTS, rng: int = 0
 ) -> Curvature:
     """The smallest eigenvalue of the Hessian of F itself, in directions that are not gauge.
 
@@ -226,7 +219,7 @@ def smallest_curvature(
     # rows that nothing depends on are no more interesting than gauge directions: both are lifted out of the way
     idle = _idle(problem)
     wide = (np.tile(part[:, None], problem.rank) for part in idle)
-    dead = as_vector(problem, Factors(*wide, *idle)).astype(float)
+    dead = as_vector(problem, objective.Factors(*wide, *idle)).astype(float)
 
     def times(y: Array) -> Array:
         """−H y, its gauge part and what is idle replaced by −lift·y."""
@@ -245,7 +238,7 @@ def smallest_curvature(
     return Curvature(-found.value, d, found.largest_excess(), found.products, scale)
 
 
-def _idle(problem: Factored) -> list[Array]:
+def _idle(problem: objective.Factored) -> list[Array]:
     """The rows and columns that F does not depend on: those with neither an entry nor a penalty."""
     if problem.implicit:
         return [np.zeros(size, bool) for size in problem.shape]
@@ -254,12 +247,12 @@ def _idle(problem: Factored) -> list[Array]:
 
 
 def downward(
-    problem: Factored, margin: float = 1e-3, most: int = PRODUCTS, rng: int = 0
+    problem: objective.Factored, margin: float = 1e-3, most: int = PRODUCTS, rng: int = 0
 ) -> Curvature:
     """Return the smallest curvature in units of what a row feels alone; where that can be zero, of the largest one."""
     try:
         return weakest_curvature(problem, margin=margin, most=most, rng=rng)
-    except Singular:
+    except objective.Singular:
         found = smallest_curvature(problem, tol=margin / 4, rng=rng)
         if found.scale == 0:  # H = 0: factors and residuals are all zero, and nothing curves
             return found

@@ -103,12 +103,7 @@ LASSO_CV_CLAIMS = (
     chosen.alpha_best,
     chosen.alpha_inside,
 )
-PATH = {
-    "alphas_": "k >=0 falling",
-    "coefs_": "d k",
-    "intercepts_": "k",
-    "dual_gaps_?": "k >=0",
-}
+PATH = {"alphas_": "k >=0 falling", "coefs_": "d k", "intercepts_": "k", "dual_gaps_?": "k >=0"}
 LASSO_PATH_CLAIMS = (
     attributes_sound(PATH),
     statements_true(_path_statements, needs=(path_optimality,)),
@@ -135,9 +130,5 @@ LOGISTIC_CV_CLAIMS = (
     statements_true(chosen.score_statements, cost=k.free),
     *LOGISTIC_CLAIMS[2:],
 )
-SGD_CLAIMS = (
-    near.SOUND,
-    near.nothing_stated,
-    near.near_optimum(objectives.sgd_objective),
-)
+SGD_CLAIMS = (near.SOUND, near.nothing_stated, near.near_optimum(objectives.sgd_objective))
 RISK_CLAIMS = LOGISTIC_CLAIMS[:3]  # of an objective that an adapter names

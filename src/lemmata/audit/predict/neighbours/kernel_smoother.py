@@ -19,8 +19,7 @@ MOST_ROWS = 0.5  # of the rows, in one prediction
 COMPANY = 2.0  # rows in one prediction
 
 SOUND = attributes_sound(
-    {"bandwidth_": ">0", "bandwidths_?": "g >0", "loo_errors_?": "g >=0"},
-    knn.disagreements,
+    {"bandwidth_": ">0", "bandwidths_?": "g >0", "loo_errors_?": "g >=0"}, knn.disagreements
 )
 
 
