@@ -20,7 +20,7 @@ def _clear(gain, bound):
     return not 0.999 * bound < gain < 1.001 * bound
 
 
-@problems(seeds=80, quick=4)
+@problems(seeds=80, quick=2)
 def points(seed):
     """Raw factors of every kind, after few and many sweeps, with one row of many spoilt, at other scales."""
     name = list(KINDS)[seed % len(KINDS)]

@@ -125,7 +125,7 @@ def smallest_curvature(A, at, reg, kind, mean):
     return float(np.linalg.eigvalsh((scaled + scaled.T) / 2)[0])
 
 
-@problems(seeds=64, quick=2)
+@problems(seeds=64)
 def points(seed):
     """Stationary? What further sweeps from there would gain. A minimum? The dense Hessian."""
     rng = np.random.default_rng(seed)

@@ -13,7 +13,7 @@ from truth.harness import Case, problems
 from truth.penalised import Reference, case, is_near, quiet, rows, tampered
 
 
-@problems(seeds=40, quick=2)
+@problems(seeds=40)
 def classifiers(seed):
     """Logistic regression, linear SVM and SGD of two classes: every penalty, whoever pays for the intercept; early, changed."""
     X, score, w, rng = rows(200 + seed, n=150, d=8, spread=[0.0, 1.5][seed % 2])

@@ -112,7 +112,7 @@ def copies(seed):
         yield Case(f"{library.__name__}, far rows", lemmata.certify(liar, X), no, easy=no)
 
 
-@problems(seeds=24, quick=2)
+@problems(seeds=24)
 def fits(seed):
     """Both libraries, all models, both float types, scales of 1e±150, weights by distance, other metrics; and tampered with."""
     dtype, size = list(SIZES.values())[seed % 4]
@@ -138,7 +138,7 @@ def fits(seed):
                 yield Case(f"{library.__name__}, {name}, {label}", found, truths, easy=truths)
 
 
-@problems(seeds=60, quick=3)
+@problems(seeds=60, quick=2)
 def targets(seed):
     """Targets that follow the rows, and targets that have nothing to do with them: noise, few rows, ties, unequal classes."""
     rng = np.random.default_rng([seed, 1])  # not the draws of the rows
@@ -172,7 +172,7 @@ def targets(seed):
         yield Case(f"smoother, {label}, every record twice", found, {name: truth}, easy=(name,))
 
 
-@problems(seeds=30, quick=2)
+@problems(seeds=30)
 def dimensions(seed):
     """Sets of few dimensions in many features, and noise that fills all of them."""
     rng = np.random.default_rng(seed)
@@ -227,7 +227,7 @@ def labels(seed):
     yield Case("numbers agree", found, {"equal_rows_agree": True}, easy=("equal_rows_agree",))
 
 
-@problems(seeds=16, quick=2)
+@problems(seeds=16)
 def smoothers(seed):
     """Bandwidths that were chosen, too large and too small; statements tampered with; weights."""
     rng = np.random.default_rng(seed)

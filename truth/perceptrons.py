@@ -134,7 +134,7 @@ def trainings(seed, classes):
         yield f"{library}, adam, 2 epochs", make(**shared, max_iter=2)
 
 
-@problems(seeds=16, quick=2)
+@problems(seeds=16)
 def trained_and_not(seed):
     """What further steps would gain, and whether loss_ is that of the weights."""
     classes = (0, 2, 3)[seed % 3]
@@ -182,7 +182,7 @@ def trained_and_not(seed):
         )
 
 
-@problems(seeds=20, quick=3)
+@problems(seeds=20, quick=2)
 def dead_units(seed):
     """Biases of −1000 on some units, saturated tanh, and nets whose units all work."""
     rng = np.random.default_rng(seed)

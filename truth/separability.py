@@ -71,7 +71,7 @@ def _fits(X, y, seed, w=None):
             yield label, LogisticRegression(C=np.inf, **more).fit(X, y, sample_weight=w)
 
 
-@problems(seeds=40, quick=2)
+@problems(seeds=40)
 def two_classes(seed):
     for kind in KINDS:
         X, y, exists = planted(seed, 80, [3, 8][seed % 2], kind)

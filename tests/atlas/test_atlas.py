@@ -23,6 +23,7 @@ LONG = (
     "colour-quantisation",
     "vit-convnet",
     "linear-probes",
+    "learned-filters",
     "skip-connections",
     "batch-norm-rates",
     "small-data",
