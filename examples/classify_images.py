@@ -25,7 +25,7 @@ images = (digits.images / 16).astype(np.float32)[:, None]  # (n, 1, 8, 8): chann
 X, X_test, y, y_test = train_test_split(images, digits.target, test_size=0.3, random_state=0)
 
 # Two networks behind scikit-learn's interface; what stands after net__ goes to the network.
-recipe = {"schedule": "one_cycle", "batch_size": 64, "max_iter": 8, "random_state": 0}
+recipe = {"schedule": "one_cycle", "batch_size": 64, "max_iter": 5, "random_state": 0}
 models = {
     "ConvNet": NeuralClassifier(
         ConvNet, net__widths=(16, 32), net__convs=2, learning_rate=0.02, augment=Shift(1), **recipe
