@@ -10,7 +10,7 @@ from sklearn.cluster import KMeans, MiniBatchKMeans
 import lemmata
 from lemmata.audit.clustering import kmeans as partitions
 from lemmata.audit.clustering.kmeans import KMEANS_CLAIMS, fixed_point, found_again, separated
-from lemmata.audit.clustering.kmeans_refits import Refits
+from lemmata.audit.clustering.kmeans_refits import Refits, refit_work
 from lemmata.audit.clustering.nearest_centres import purse
 from lemmata.core import Blocks, Fit, Trace, check
 
@@ -288,3 +288,9 @@ def test_duplicated_rows_and_a_single_cluster_raise_nothing():
     one = certified(fitted(blobs(300), 1), blobs(300))
     assert {"fixed_point", "certified_near_optimum"} <= set(one.held)
     assert found.broken == one.broken == []
+
+
+def test_refits_cost_as_much_more_as_there_are_rows_columns_and_clusters():
+    to_begin = refit_work(0, 1, 1)
+    one = refit_work(1, 1, 1) - to_begin
+    assert refit_work(1000, 3, 8) - to_begin == pytest.approx(1000 * 3 * 8 * one)
