@@ -180,14 +180,17 @@ def _without_rows(P: sp.csr_array, U: Array, V: Array, w: Array, p: int) -> Arra
     inverses = _inverses(A, p)
     if inverses is None:
         return None
-    S = np.zeros((m, k, m, k))
-    for i, (W, s) in enumerate(zip(wV, here, strict=True)):
-        j = P.indices[s]
-        c = np.diag(w[s]) - (W @ inverses[i] % p) @ W.T % p
-        uu = U[i][:, None] * U[i] % p
-        # fewer than 2³⁰ terms: exact
-        S[j[:, None], :, j[None, :], :] += (c % p)[:, :, None, None] * uu % p
-    return _remainder(S.reshape(m * k, m * k), p)
+    S, step = np.zeros((m * m, k * k)), min(64, k * k)
+    for first in range(0, n, step):
+        some = np.arange(first, min(first + step, n))
+        C = np.zeros((len(some), m, m))
+        for t, i in enumerate(some):
+            j = P.indices[here[i]]
+            C[t][np.ix_(j, j)] = (np.diag(w[here[i]]) - (wV[i] @ inverses[i] % p) @ wV[i].T) % p
+        uu = U[some][:, :, None] * U[some][:, None] % p
+        # 64 products below 2⁴⁶ add up to less than 2⁵³: exact in float64
+        S = _remainder(S + C.reshape(len(some), -1).T @ uu.reshape(len(some), -1).astype(float), p)
+    return S.reshape(m, m, k, k).transpose(0, 2, 1, 3).reshape(m * k, m * k)
 
 
 def _inverses(A: Array, p: int) -> Array | None:
