@@ -33,7 +33,7 @@ from tools import names
 
 AUDIT = Path(audit.__path__[0])
 PACKAGES = ("core", "audit", "linalg", "optim", "reduction", "completion", "clustering", "mixtures", "text", "topics",
-            "embedding", "predict", "nets", "trust", "data", "atlas", "cli")  # fmt: skip
+            "embedding", "predict", "nets", "generate", "trust", "data", "atlas", "cli")  # fmt: skip
 SOURCE = AUDIT.parent  # src/lemmata
 FACADE = "lemmata.core.certificate"  # where claims import from
 SHARED = ("claim", "Statement", "Claim", "Evidence", "Fit", "at_most", "at_least", "unknown")

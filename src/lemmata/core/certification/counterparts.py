@@ -92,6 +92,12 @@ COUNTERPARTS: dict[str, Counterpart] = {
     "GaussianMixture": Counterpart(
         "audit.mixtures.em:MIXTURE_CLAIMS", cost="cost_of_mixture", flags=NAN
     ),
+    "AR": Counterpart(
+        "audit.generate.series:AR_CLAIMS",
+        "audit.generate.series:autoregression_of",
+        base="generate.series.data:ModelOfSeries",
+        X_test=True,
+    ),
     "LDA": Counterpart(
         "audit.topics:LDA_CLAIMS",
         "audit.topics.foreign:lda_of",

@@ -1,0 +1,1 @@
+"""Claims about generative models: series, images, flows, bounds on likelihoods."""
