@@ -105,7 +105,10 @@ def _measure(fit: k.Fit) -> dict[str, float | None]:
     stated = fit.get("autocovariance_")
     if stated is not None:
         lags = range(len(np.ravel(stated)))
-        true = np.array([sum(_lagged(rows - mean, lag) for rows in values) for lag in lags]) / n
+        true = (
+            np.array([sum(_multiply_lagged(rows - mean, lag) for rows in values) for lag in lags])
+            / n
+        )
         found["autocovariance_"] = discrepancy(
             np.ravel(stated), true, true[0] + slack * size**2, slack
         )
@@ -117,7 +120,7 @@ def _check_variance(fit: k.Fit, values: list[Array], slack: float) -> float | No
     a, mean, stated = np.ravel(fit.coef_), float(fit.mean_), float(fit.variance_)
     kappas, largest = reflections(a)
     n, method = sum(rows.size for rows in values), fit.get("method")
-    power = sum(_lagged(rows - mean, 0) for rows in values) / n
+    power = sum(_multiply_lagged(rows - mean, 0) for rows in values) / n
     squares = sum(float(e @ e) for e in errors_of(values, a, mean))
     if method in ("yule-walker", "burg"):
         return discrepancy(stated, power * np.prod(1 - kappas**2), power, slack)
@@ -139,7 +142,7 @@ def _check_variance(fit: k.Fit, values: list[Array], slack: float) -> float | No
     return discrepancy(stated, squares / n, power, slack)
 
 
-def _lagged(rows: Array, lag: int) -> float:
+def _multiply_lagged(rows: Array, lag: int) -> float:
     return float(np.einsum("st,st->", rows[:, : max(rows.shape[1] - lag, 0)], rows[:, lag:]))
 
 
@@ -209,7 +212,10 @@ def moments_reproduced(fit: k.Fit) -> k.Evidence:
         return k.unknown("the process is not stationary and has no autocovariances")
     values = [np.asarray(rows, dtype=np.float64) - float(fit.mean_) for rows in fit.data.groups]
     n = sum(rows.size for rows in values)
-    data = np.array([sum(_lagged(rows, lag) for rows in values) for lag in range(len(own))]) / n
+    data = (
+        np.array([sum(_multiply_lagged(rows, lag) for rows in values) for lag in range(len(own))])
+        / n
+    )
     # the recursion loses what 1/(1 − κ²) gains
     kappas = reflections(a)[0]
     bound = k.rounding(np.float64, n) / float(np.prod(1 - kappas**2))

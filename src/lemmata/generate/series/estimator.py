@@ -149,8 +149,8 @@ class AR(ModelOfSeries):
     def _attributes(self, solution: Solution, problem: LaggedProducts) -> dict[str, Any]:
         found = dict(solution.attributes)
         q = len(found["coef_"])
-        about = problem.moved(problem.mean)
-        return found | {"autocovariance_": about.autocovariance[: q + 1]}
+        centred = problem.about(problem.mean)
+        return found | {"autocovariance_": centred.autocovariance[: q + 1]}
 
     def _conclude(self, data: Any, attributes: dict[str, Any], trace, stopped, steps) -> None:
         q = len(attributes["coef_"])

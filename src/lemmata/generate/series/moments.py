@@ -59,7 +59,7 @@ class LaggedProducts:
             np.stack([first.sum(axis=0), last.sum(axis=0)]), total, float(S), origin,
         )  # fmt: skip
 
-    def moved(self, origin: float) -> LaggedProducts:
+    def about(self, origin: float) -> LaggedProducts:
         """Return the products about another origin: x − δ for x."""
         by = origin - self.origin
         shared = np.concatenate([[0.0], np.cumsum(self.edges.sum(axis=0))])  # left out at each lag
@@ -74,7 +74,7 @@ class LaggedProducts:
         )  # fmt: skip
 
     def __add__(self, other: LaggedProducts) -> LaggedProducts:
-        other = other.moved(self.origin)
+        other = other.about(self.origin)
         return LaggedProducts(
             self.counts + other.counts, self.products + other.products, self.head + other.head, self.tail + other.tail,
             self.edges + other.edges, self.total + other.total, self.series + other.series, self.origin,
