@@ -7,7 +7,7 @@ import pytest
 import scipy.sparse as sp
 
 from lemmata.core import Blocks, Moments, blocks, map_reduce
-from lemmata.core.engine import cores, one_blas_thread
+from lemmata.core.engine import cores, one_blas_thread, run_tasks
 
 da = pytest.importorskip("dask.array")
 
@@ -181,3 +181,24 @@ def test_threads_are_started_once_and_passes_inside_of_passes_have_their_own(X):
     assert totals == [totals[0]] * 20
     assert totals[0] == pytest.approx(X.sum())
     assert len(seen) <= 6  # two at a time, of at most three pools that were ever needed at once
+
+
+def test_every_task_runs_once_and_none_begins_long_after_an_error(monkeypatch):
+    monkeypatch.setenv("LEMMATA_THREADS", "3")
+    done: list[int] = []
+    run_tasks(done.append, 500)
+    assert sorted(done) == list(range(500))
+    for failing in range(3):  # whichever thread takes it
+        begun, together = [], threading.Barrier(3)
+
+        def work(task: int, failing=failing, begun=begun, together=together) -> None:
+            begun.append(task)
+            if task < 3:
+                together.wait(10)
+            if task == failing:
+                raise IndexError("of the task")
+            threading.Event().wait(0.01)
+
+        with pytest.raises(IndexError, match="of the task"):
+            run_tasks(work, 100)
+        assert len(begun) < 50

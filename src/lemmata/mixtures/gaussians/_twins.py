@@ -63,7 +63,8 @@ def axis_sweep(
         likelihood, N = likelihood + found, N + n
         if nearby:
             M, n = nearby.means, n[:, None]
-            first, second = np.hsplit(r @ x, 2)
+            sums = r @ x
+            first, second = sums[:, :d], sums[:, d:]
             s += first - n * M
             squares += second - M * (2 * first - n * M)
         else:

@@ -7,6 +7,9 @@ A token of word w in document d leaves topic o and draws one from
 Counts are float32 with their priors added, k of them in nb cache lines (simd.py), so that all k products are a dozen
 instructions: up to some hundred topics that is faster than to look for the few that matter. The counts are read with the token
 in them and only p_o is put right, so a token that stays where it was, as most do, writes nothing.
+
+Measured on AP (0.4M tokens, one core): a pass takes 26 ms with 100 topics and 60 with 500. Lists of the topics of each word, as
+in SparseLDA (Yao et al. 2009), took 56 and 74, though they hold 10 and 16 topics: half of the tokens move, so lists change.
 """
 
 from __future__ import annotations
