@@ -12,26 +12,24 @@ import numpy as np
 from sklearn import svm
 
 from bench.helpers.harness import compare
-from bench.logistic import classification
+from bench.logistic import classification, rare
 from lemmata.predict.linear_svm.estimator import LinearSVC
 
 
-def squared_hinge(n: int = 200_000, d: int = 100) -> None:
-    X, y = classification(n, d)
-
+def squared_hinge(name: str, X: Any, y: Any, target: float) -> None:
     def objective(model: Any) -> float:
         w = model.coef_.ravel()
         return float((np.maximum(1 - y * (X @ w), 0) ** 2).sum() + 0.5 * w @ w)
 
     best = objective(LinearSVC(fit_intercept=False, tol=1e-12).fit(X, y))
     compare(
-        f"linear SVM, squared hinge, {n:,} × {d}, C = 1",
+        f"linear SVM, squared hinge, {name}, C = 1",
         {
             "lemmata": lambda: LinearSVC(fit_intercept=False).fit(X, y),
             "LIBLINEAR primal": lambda: svm.LinearSVC(dual=False, fit_intercept=False).fit(X, y),
         },
         lambda model: (best - objective(model)) / best,
-        target=3.0,
+        target=target,
         least_quality=-1e-6,
         rounds=3,
     )
@@ -63,5 +61,6 @@ def hinge(n: int = 200_000, d: int = 100, passes: int = 100) -> None:
 
 
 def main() -> None:
-    squared_hinge()
+    squared_hinge("30,000 × 300 binary, 3 % filled, 2 % positive", *rare(), target=1.0)
+    squared_hinge("200,000 × 100", *classification(200_000, 100), target=3.0)
     hinge()

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from sklearn import linear_model
 
 from bench.helpers.harness import compare
@@ -25,6 +26,14 @@ def classification(n: int, d: int, k: int = 2, seed: int = 0) -> tuple[np.ndarra
         return X, np.where(rng.random(n) < 1 / (1 + np.exp(-2 * X @ w)), 1, -1)
     W = 2 * rng.standard_normal((d, k)) / np.sqrt(d)
     return X, np.argmax(X @ W + rng.gumbel(size=(n, k)), axis=1)
+
+
+def rare(n: int = 30_000, d: int = 300, filled: float = 0.03, seed: int = 0) -> tuple[Any, Any]:
+    """Sparse binary rows of which some 2 % are positive; y = ±1."""
+    rng = np.random.default_rng(seed)
+    X = sp.random_array((n, d), density=filled, format="csr", rng=rng, data_sampler=lambda size: np.ones(size))  # fmt: skip
+    f = X @ rng.standard_normal(d)
+    return X, np.where(rng.random(n) < 1 / (1 + np.exp(1 + np.quantile(f, 0.98) - f)), 1, -1)
 
 
 def ridge(n: int = 200_000, d: int = 100) -> None:
@@ -104,7 +113,32 @@ def softmax(n: int = 50_000, d: int = 50, k: int = 8) -> None:
     )
 
 
+def thin() -> None:
+    """Products of 270,000 entries at SciPy's 0.7 entries a nanosecond are two thirds of the time, ours and scikit-learn's."""
+    X, y = rare()
+
+    def objective(model: Any) -> float:
+        f = X @ model.coef_.ravel() + model.intercept_
+        return float(np.logaddexp(0, -y * f).sum() + 0.5 * np.sum(model.coef_**2))
+
+    best = objective(LogisticRegression(tol=1e-12).fit(X, y))
+    peer = linear_model.LogisticRegression(tol=1e-6, max_iter=500)
+    newton = linear_model.LogisticRegression(solver="newton-cholesky", tol=1e-6)
+    compare(
+        f"logistic, ridge, {X.shape[0]:,} × {X.shape[1]} binary, 3 % filled, 2 % positive, C = 1",
+        {
+            "lemmata": lambda: LogisticRegression().fit(X, y),
+            "scikit-learn lbfgs": lambda: peer.fit(X, y),
+            "scikit-learn newton-cholesky": lambda: newton.fit(X, y),
+        },
+        lambda model: (best - objective(model)) / best,
+        target=1.0,
+        least_quality=ENOUGH,
+    )
+
+
 def main() -> None:
+    thin()
     ridge()
     lasso()
     softmax()

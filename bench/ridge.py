@@ -1,7 +1,8 @@
 """Ridge, its leave-one-out path and least squares beside scikit-learn: ./run bench ridge
 
 Quality is minus log10 of the gradient norm relative to that at w = 0 (larger is better), so that rows are compared at equal
-accuracy.
+accuracy. Sparse least squares: a step of ours and one of LSQR are the same two products of SciPy (400,000 entries in 0.25 and
+0.35 ms, 16 GB/s, one core), so that only the digits asked for differ: ours stops at 7, scikit-learn at 6.
 """
 
 from __future__ import annotations
