@@ -12,7 +12,8 @@ import numpy as np
 Array = np.ndarray
 FEW, PER_SIGN = 2, 0.0  # a sweep in Python costs more than a system of equations
 SOON, FOLLOWS = 24, True
-SIGNS_FIRST = True  # the optimum of the signs that w begins with is tried before any sweep
+# where no polish follows: the optimum of the signs that w begins with, before any sweep
+SIGNS_FIRST = True
 TINY = 24
 
 

@@ -96,6 +96,8 @@ class GramQuadratic(NamedTuple):
             return Reached(w, self.q, 0, 0.5 * self.yy, 0.0)
         if not self.l1.any() and not self.positive:
             return self._solve_smooth(w)
+        if not polish and self.kernels.SIGNS_FIRST:
+            w = self._guess_signs(w)
         reached = self._begin(w, enough, most)
         if not reached.over and reached.sweeps < most:
             reached = self._follow(before, enough, most, reached.sweeps)
@@ -148,9 +150,7 @@ class GramQuadratic(NamedTuple):
     def _descend(self, w: Array, enough: Enough, most: int, sweeps: int) -> Reached:
         """Alternate sweeps and steps to the optimum of the signs they found; w is written to."""
         G, q, l1, l2, yy, positive, kernels = self
-        w, h = (
-            self._guess_signs(w) if kernels.SIGNS_FIRST else (w, q - G @ w if w.any() else q.copy())
-        )
+        h = q - G @ w if w.any() else q.copy()
         patience = 1
         while True:
             portion = patience * (kernels.FEW + int(kernels.PER_SIGN * np.count_nonzero(w)))
@@ -168,8 +168,8 @@ class GramQuadratic(NamedTuple):
             else:
                 patience *= 4  # rounding is in the way: sweeps alone
 
-    def _guess_signs(self, w: Array) -> tuple[Array, Array]:
-        """Without a sweep: the optimum of the signs of w, coordinates that it lacks added, until none is missing; and its h."""
+    def _guess_signs(self, w: Array) -> Array:
+        """The optimum of the signs of w, without a sweep, and with coordinates that it lacks added until none is missing."""
         for _ in range(GUESSES):
             w, _ = self._step_to_signed_optimum(w)
             h = self.q - self.G @ w
@@ -178,8 +178,7 @@ class GramQuadratic(NamedTuple):
             if not late.any():
                 break
             w = np.where(late, np.copysign(SPECK, h), w)
-        w = np.where(np.abs(w) > SPECK, w, 0.0)
-        return w, h
+        return np.where(np.abs(w) > SPECK, w, 0.0)
 
     def _step_to_signed_optimum(self, w: Array) -> tuple[Array, bool]:
         """w moved towards the optimum of its signs, as far as they stay, and whether f is certain to fall."""
