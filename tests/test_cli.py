@@ -237,10 +237,12 @@ def test_require_saves_nothing_and_exits_with_3_if_a_claim_fails(tmp_path):
 
 
 def test_require_pays_for_the_claims_that_fit_puts_off(work, tmp_path, monkeypatch):
-    from lemmata.core import estimator
+    from lemmata.core.certification import checking
 
-    monkeypatch.setattr(estimator, "IN_FIT", 0)
-    monkeypatch.setattr(estimator, "SHARE_OF_FIT", 0)
+    monkeypatch.setattr(checking, "IN_FIT", 0)
+    monkeypatch.setattr(checking, "LEAST_MAIN", 0)
+    monkeypatch.setenv("LEMMATA_MAIN_SHARE", "0")
+    monkeypatch.setattr(checking, "SHARE_OF_FIT", 0)
     arguments = (
         "fit",
         "PCA",

@@ -32,7 +32,6 @@ from lemmata.core import (
     at_most,
     claim,
     common,
-    estimator,
     map_reduce,
     passes,
     rounding,
@@ -198,11 +197,11 @@ def test_weights_count_rows_and_bad_ones_are_refused(X):
 
 
 def test_dear_claims_are_put_off_in_fit_and_certify_pays(monkeypatch, X):
-    monkeypatch.setattr(estimator, "IN_FIT", 1000)
+    monkeypatch.setattr(checking, "IN_FIT", 1000)
     assert (
         settled_model().fit(X).certificate_.not_checked == []
     )  # 2 % of the least budget are enough
-    monkeypatch.setattr(estimator, "SHARE_OF_FIT", 1e-9)
+    monkeypatch.setattr(checking, "SHARE_OF_FIT", 1e-9)
     model = settled_model().fit(X)
     assert model.certificate_.not_checked == ["dear"]
     assert model.certificate_["dear"].note == "run certify(X) for it"

@@ -169,11 +169,10 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, RowTransformer, ClusterMixin, Mode
                 ConvergenceWarning,
             )
 
-    def _warn_unsettled(self, solution: Solution) -> None:
-        warn_user(
+    def _describe_unsettled(self, solution: Solution) -> str:
+        return (
             f"KMeans reached max_iter={self.max_iter} while its centres still moved, by {solution.trace.last('shift'):.1e} > "
-            f"tol={self.tol:.0e} of the variance: raise max_iter, or read certificate_.",
-            ConvergenceWarning,
+            f"tol={self.tol:.0e} of the variance: raise max_iter, or read certificate_."
         )
 
     def _title(self, data: Blocks | None) -> str:

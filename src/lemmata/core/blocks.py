@@ -330,6 +330,14 @@ def _of_stream(X, weights, allow_nan):
     return Blocks(cut, (sum(sizes), width), dtype, weights, allow_nan=allow_nan)
 
 
+def check_blocks(data: Blocks, allow_nan: bool = False) -> None:
+    """Raise ValueError where a block holds numbers that are not finite."""
+    start = 0
+    for rows, _ in data:
+        checked_block(rows, allow_nan=allow_nan, first_row=start)
+        start += len(rows)
+
+
 def checked_block(
     block: Any,
     width: int | None = None,

@@ -24,7 +24,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from lemmata.audit.kernel.attributes import entries
 from lemmata.core import engine, parameters, validation
-from lemmata.core.blocks import Blocks, checked_block, is_dask, is_stream, unmask
+from lemmata.core.blocks import Blocks, check_blocks, is_dask, is_stream, unmask
 from lemmata.core.certificate import Certificate, Fit, Statement
 from lemmata.core.certification import checking
 from lemmata.core.certification.showing import name_plainly, shorten
@@ -45,14 +45,6 @@ from lemmata.core.loop import (
 from lemmata.core.runs.checkpoint import Checkpoint
 from lemmata.core.runs.progress import Checking, Progress
 from lemmata.core.runs.trace import Trace
-
-# Inside `fit`, claims may cost so many multiplications (some ten milliseconds) or this share of the fit's own, if that is more.
-# The products of a fit run at some 40 multiplications per nanosecond on this machine's two cores, the plain passes of claims at
-# one: 0.2 % of the work is up to a tenth of the time.
-# The main claim may cost a share of the fit's time, `config(main_share=0.2)`, at the rate of products.
-IN_FIT = 2**24
-SHARE_OF_FIT = 0.002
-RATE_OF_PRODUCTS = 20  # multiplications of a fit in the time of one of a claim
 
 # When the outermost fit of each model under way here began, by the model's id.
 _began: ContextVar[Mapping[int, float]] = ContextVar("began", default=MappingProxyType({}))
@@ -215,10 +207,10 @@ class Model(parameters.FitAttributes, BaseEstimator):
                 "interrupted before the first step was done; there is nothing to keep."
             )
         shown = best_run(solution)  # its trace, length and end
-        if not self._has_arrived(shown, problem) and self._wants_to_settle():  # not all have a tol
-            self._warn_unsettled(shown)
+        unsettled = not self._has_arrived(shown, problem) and self._wants_to_settle()
         attributes = self._attributes(solution, problem)
         self._conclude(data, attributes, shown.trace, shown.stopped, shown.step)
+        self._warn_of_distance(self._describe_unsettled(shown) if unsettled else "")
 
     def _conclude(
         self, data: Any, attributes: dict[str, Any], trace: Trace, stopped: str | None, steps: int
@@ -267,13 +259,17 @@ class Model(parameters.FitAttributes, BaseEstimator):
         """Whether a run ended by its own rules."""
         return solution.stopped != Stopped.MAX_STEPS
 
-    def _warn_unsettled(self, solution: Solution) -> None:
+    def _warn_of_distance(self, unsettled: str = "") -> None:
+        """Warn once where a run did not settle, or where the main claim, that the result is optimal, fails: by how much."""
+        if text := checking.describe_distance(self, unsettled):
+            warn_user(text, ConvergenceWarning)
+
+    def _describe_unsettled(self, solution: Solution) -> str:
         now, last = solution.trace.last(), solution.trace.last(back=1)
         change = abs(now - last) / max(abs(now), abs(last), np.finfo(float).tiny)
-        warn_user(
+        return (
             f"{type(self).__name__} reached max_iter={self.max_iter} with relative change {change:.1e} > tol={self.tol:.0e}: "
-            "raise max_iter, or read certificate_.",
-            ConvergenceWarning,
+            "raise max_iter, or read certificate_."
         )
 
     # --- input ---
@@ -300,10 +296,7 @@ class Model(parameters.FitAttributes, BaseEstimator):
             data = Blocks.of(X, allow_nan=self.accepts_nan)  # no copy; streams check their blocks
             self._check_width(data, reset)
             if mapped and looks:
-                start = 0
-                for rows, _ in data:
-                    checked_block(rows, allow_nan=self.accepts_nan, first_row=start)
-                    start += len(rows)
+                check_blocks(data, self.accepts_nan)
         else:
             finite = looks or hasattr(X, "tocsr")
             data = Blocks.of(validation.check_array_of(self, X, reset, min_samples, finite))
@@ -375,9 +368,7 @@ class Model(parameters.FitAttributes, BaseEstimator):
             y = data.targets
         fit = Fit(self, data, y, weights, self.trace_, steps, attributes)
         usual = checking.budget(self.work, fit)
-        took = usual / checking.TIMES_THE_FIT
-        work = max(IN_FIT, SHARE_OF_FIT * took) if in_fit else usual
-        lead = max(work, engine.main_share() * took / RATE_OF_PRODUCTS)
+        work, lead = checking.shares_in_fit(usual) if in_fit else (usual, usual)
         showing = Checking(type(self).__name__, len(claims)) if self.verbose else nullcontext()
         with showing as bar:
             found = checking.check(

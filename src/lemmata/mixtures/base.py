@@ -24,7 +24,6 @@ from typing import Any, ClassVar
 import numpy as np
 import scipy.sparse as sp
 from sklearn.base import DensityMixin
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from lemmata.audit.mixtures.em import MIXTURE_CLAIMS
@@ -179,12 +178,11 @@ class MixtureModel(DensityMixin, Model):
         rule = self._rule() if self._runs == 1 else Never()
         return self._within_time(rule)
 
-    def _warn_unsettled(self, solution: Solution) -> None:
+    def _describe_unsettled(self, solution: Solution) -> str:
         change = abs(solution.trace.last() - solution.trace.last(back=1))
-        warn_user(
+        return (
             f"{type(self).__name__}: the best run did not converge: at max_iter={self.max_iter} the mean log-likelihood still "
-            f"changes by {change:.1e}, tol={self.tol:.0e}. Raise max_iter, or read certificate_.",
-            ConvergenceWarning,
+            f"changes by {change:.1e}, tol={self.tol:.0e}. Raise max_iter, or read certificate_."
         )
 
     def _attributes(self, solution: Solution, problem: Blocks) -> dict[str, Any]:

@@ -22,7 +22,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from lemmata.core.blocks import Blocks
-from lemmata.core.certification.checking import cost_of_incremental_pca
+from lemmata.core.certification.reduction_costs import cost_of_incremental_pca
 from lemmata.core.parameters import COUNT, KW_ONLY, parameter
 from lemmata.reduction.principal import PrincipalAxes
 

@@ -32,7 +32,7 @@ from sklearn.utils.validation import check_array, check_is_fitted
 from lemmata.audit.reduction.kernel_pca import KERNEL_CLAIMS
 from lemmata.core import common
 from lemmata.core.blocks import Blocks
-from lemmata.core.certification.checking import cost_of_kernel_pca
+from lemmata.core.certification.reduction_costs import cost_of_kernel_pca
 from lemmata.core.engine import one_blas_thread
 from lemmata.core.estimator import Model, RowTransformer
 from lemmata.core.loop import MaxSteps, Never, Solution

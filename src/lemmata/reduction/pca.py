@@ -22,7 +22,7 @@ import numpy as np
 from lemmata.audit.reduction.pca import ITERATIVE_CLAIMS, POWER_CLAIMS, SUBSPACE_CLAIMS
 from lemmata.core import common
 from lemmata.core.blocks import Blocks
-from lemmata.core.certification import checking
+from lemmata.core.certification import reduction_costs as costs
 from lemmata.core.loop import MaxSteps, Never, Settled
 from lemmata.core.parameters import COUNT, FRACTION, KW_ONLY, WHOLE, choice, parameter
 from lemmata.core.validation import NotFinite
@@ -80,7 +80,7 @@ class PCA(PrincipalAxes):
     iterated_power: Any = parameter("auto", choice("auto"), WHOLE).doc("""
         "randomized": this many products with the covariance after the first. "auto": until `tol` is
         met; 7 if that is 0.""")
-    n_oversamples: int = parameter(checking.OVERSAMPLING, COUNT).doc("""
+    n_oversamples: int = parameter(costs.OVERSAMPLING, COUNT).doc("""
         "randomized": directions beyond k that are iterated with.""")
     power_iteration_normalizer: str = parameter("auto", choice("auto", "QR", "LU", "none")).doc("""
         Has no effect: every product is orthonormalised, as "QR" does.""")
@@ -90,7 +90,7 @@ class PCA(PrincipalAxes):
     checkpoint: Any = common.checkpoint()
     time_limit: Any = common.time_limit()
 
-    work = staticmethod(checking.cost_of_pca)
+    work = staticmethod(costs.cost_of_pca)
 
     @classmethod
     def restored(cls, parameters, attributes):
@@ -113,10 +113,10 @@ class PCA(PrincipalAxes):
             )
         if asked != "auto":
             return asked
-        if data.in_memory and not data.sparse and n < d and n <= checking.FORM_BELOW:
+        if data.in_memory and not data.sparse and n < d and n <= costs.FORM_BELOW:
             return "svd"
         share = not isinstance(self.n_components, int | np.integer)
-        return "eigh" if share or checking.forms_covariance(data) else "lanczos"
+        return "eigh" if share or costs.forms_covariance(data) else "lanczos"
 
     def _algorithm_for(self, k: int | float | str, data: Blocks) -> Any:
         if self.solver_ == "eigh":
@@ -141,7 +141,7 @@ class PCA(PrincipalAxes):
             # a product with S errs by √d·eps·λ₁
             tol = 1e-10 if self.tol > 0 else float(np.finfo(data.dtype).eps) * data.shape[1] ** 0.5
             return LanczosAlgorithm(
-                k, block=min(k + checking.OVERSAMPLING, checking.LANCZOS_BLOCK), tol=tol
+                k, block=min(k + costs.OVERSAMPLING, costs.LANCZOS_BLOCK), tol=tol
             )
         from lemmata.linalg.randomized import RandomizedAlgorithm
 
@@ -150,14 +150,14 @@ class PCA(PrincipalAxes):
     def _problem(self, data: Blocks) -> covariance.Scatter:
         if self.solver_ == "svd":
             return _centre_only(data)
-        forms = self.solver_ == "eigh" or checking.forms_covariance(data)
+        forms = self.solver_ == "eigh" or costs.forms_covariance(data)
         if forms:
             return covariance.Scatter.form(data)
         k = int(self._resolve_components(*data.shape))
-        return covariance.Scatter.implicit(data, columns=STEPS * (k + checking.OVERSAMPLING))
+        return covariance.Scatter.implicit(data, columns=STEPS * (k + costs.OVERSAMPLING))
 
     def _stop(self):
-        if self.solver_ in checking.DIRECT:
+        if self.solver_ in costs.DIRECT:
             return Never()
         rule = self._within_time(MaxSteps(self._most_steps))
         # power settles one axis after the other, and a number of products is meant as it is
@@ -177,7 +177,7 @@ class PCA(PrincipalAxes):
 
     def _claims(self):
         solver = getattr(self, "solver_", "eigh")
-        if solver in checking.DIRECT:
+        if solver in costs.DIRECT:
             return SUBSPACE_CLAIMS
         return POWER_CLAIMS if solver == "power" else ITERATIVE_CLAIMS
 

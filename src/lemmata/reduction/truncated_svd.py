@@ -20,7 +20,11 @@ import numpy as np
 from lemmata.audit.reduction.pca import SVD_CLAIMS
 from lemmata.core import common
 from lemmata.core.blocks import Blocks
-from lemmata.core.certification.checking import FORM_BELOW, LANCZOS_BLOCK, cost_of_truncated_svd
+from lemmata.core.certification.reduction_costs import (
+    FORM_BELOW,
+    LANCZOS_BLOCK,
+    cost_of_truncated_svd,
+)
 from lemmata.core.estimator import Model
 from lemmata.core.loop import MaxSteps, Solution
 from lemmata.core.parameters import COUNT, KW_ONLY, WHOLE, choice, parameter

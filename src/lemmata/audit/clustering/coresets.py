@@ -261,4 +261,4 @@ def own_costs_kept(fit):
     return at_most(error, bound, TOO_SMALL, "relative error", note, witness={"centers": shown})
 
 
-CORESET_CLAIMS = (SOUND, TRUE, total_weight_kept, cost_of_mean_kept, costs_kept, own_costs_kept)
+CORESET_CLAIMS = (SOUND, TRUE, costs_kept, total_weight_kept, cost_of_mean_kept, own_costs_kept)

@@ -393,11 +393,11 @@ def certified_near_optimum(fit):
 KMEANS_CLAIMS = (
     SOUND,
     TRUE,
-    NEVER_ROSE,
-    no_empty_cluster,
     fixed_point,
     no_steps_left,
     certified_near_optimum,
+    NEVER_ROSE,
+    no_empty_cluster,
     found_again,
     separated,
 )

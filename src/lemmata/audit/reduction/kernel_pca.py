@@ -359,4 +359,4 @@ def _spread(n: int, most: int) -> Array:
 
 
 _EIGENVALUES = (above_rounding, informative, subspace_determined, positive_semidefinite)
-KERNEL_CLAIMS = (SOUND, TRUE, principal_axes, uncorrelated, most_variance, *_EIGENVALUES)
+KERNEL_CLAIMS = (SOUND, TRUE, most_variance, principal_axes, uncorrelated, *_EIGENVALUES)

@@ -20,7 +20,14 @@ from lemmata.audit.kernel.attributes import (
 )
 from lemmata.audit.kernel.claims import Fit, at_most, fact, proved, rounding, rule_of_thumb, unknown
 from lemmata.audit.reduction.principal_axes import EXCESS, compare_offset
-from lemmata.audit.reduction.spectra import EIGH, ScaledRows, Spectrum, scaled_rows, whole_spectrum
+from lemmata.audit.reduction.spectra import (
+    EIGH,
+    ScaledRows,
+    Spectrum,
+    cost_of_products,
+    scaled_rows,
+    whole_spectrum,
+)
 
 Array = np.ndarray
 
@@ -43,7 +50,7 @@ class RowMoments:
         return float(np.trace(self.S))
 
 
-@fact(cost=lambda fit: float(fit.data.size) * fit.data.shape[1], needs=(scaled_rows,))
+@fact(cost=lambda fit: cost_of_products(fit, fit.data.shape[1] / 2), needs=(scaled_rows,))
 def moments(fit: Fit) -> RowMoments:
     """Form the covariance of the rows."""
     rows = scaled_rows(fit)
@@ -214,8 +221,8 @@ LOSS_NEVER_ROSE = never_rose(
 AUTOENCODER_CLAIMS = (
     SOUND,
     TRUE,
-    reconstruction_is_projection,
     near_pca_optimum,
+    reconstruction_is_projection,
     first_order_point,
     axes_identified,
     affine_part_redundant,

@@ -18,7 +18,7 @@ from lemmata.audit.kernel.claims import Fit, at_most, proved, rounding, statisti
 from lemmata.audit.reduction.power_method import never_fell, power_rate_kept
 from lemmata.audit.reduction.principal_axes import compare_axes, compare_error, compare_offset
 from lemmata.audit.reduction.sampling_error import GROUPS, LEVEL, judge_turn, turn_of_rows
-from lemmata.audit.reduction.spectra import DENSE, around, scaled_rows, spectrum, variation
+from lemmata.audit.reduction.spectra import DENSE, around, both, scaled_rows
 
 Array = np.ndarray
 
@@ -123,21 +123,21 @@ def orthonormal_basis(fit):
 @proved(
     "its error is within 1 % of the least that any subspace of this dimension has",
     "CIL Thm 1.4.4, Cor. 2.3.5",
-    needs=(around, spectrum),
+    needs=(both,),
 )
 def most_variance(fit):
     """The least error is the tail of the spectrum, Σ_{j>k} λ_j (Eckart–Young)."""
-    facts = variation(fit)
-    return compare_error(facts.error, facts, spectrum(fit))
+    facts, known = both(fit)
+    return compare_error(facts.error, facts, known)
 
 
 @proved(
     "component i is within 1° of the principal axis i, for every i",
     "CIL Cor. 1.4.8; Davis & Kahan 1970",
-    needs=(around, spectrum),
+    needs=(both,),
 )
 def principal_axes(fit):
-    return compare_axes(variation(fit), spectrum(fit))
+    return compare_axes(*both(fit))
 
 
 # --- what another sample would say ------------------------------------------------------------------------------------
@@ -154,11 +154,11 @@ def _cost_of_turn(fit: Fit) -> float:
     "CIL 1.4.2; Anderson 1963",
     confidence=LEVEL,
     cost=_cost_of_turn,
-    needs=(around, spectrum),
+    needs=(both,),
 )
 def subspace_determined(fit):
     """The angle that is expected between this subspace and that of the law the rows came from (see sampling_error.py)."""
-    facts, known = variation(fit), spectrum(fit)
+    facts, known = both(fit)
     k, d = facts.C.shape
     if k >= d:
         return unknown("all directions are kept: there is nothing to determine")
@@ -184,7 +184,7 @@ def affine_part_redundant(fit):
 
 
 # of a matrix whose rows are no sample of anything: nothing to say about other draws
-MATRIX_CLAIMS = (SOUND_UNCENTRED, TRUE, orthonormal_basis, most_variance, principal_axes)
+MATRIX_CLAIMS = (SOUND_UNCENTRED, TRUE, most_variance, principal_axes, orthonormal_basis)
 SVD_CLAIMS = (*MATRIX_CLAIMS, subspace_determined)
 SUBSPACE_CLAIMS = (SOUND, *SVD_CLAIMS[1:], affine_part_redundant)
 ITERATIVE_CLAIMS = (*SUBSPACE_CLAIMS, never_fell)

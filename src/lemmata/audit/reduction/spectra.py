@@ -19,6 +19,7 @@ import numpy as np
 import scipy.linalg
 import scipy.sparse as sp
 
+from lemmata.audit.kernel.claims import PRODUCTS as PER_PASS
 from lemmata.audit.kernel.claims import CannotTell, Fit, fact, passes, rounding
 from lemmata.audit.kernel.lanczos import largest_eigenvalue
 from lemmata.core.blocks import Blocks
@@ -81,6 +82,11 @@ class ScaledRows:
         return own * (self.square if self.data.sparse else spread) + coarse
 
 
+def cost_of_products(fit: Fit, columns: float) -> float:
+    """Multiply the rows with so many columns, in a pass that centres them."""
+    return float(fit.data.size) * (1 + columns / PER_PASS)
+
+
 @fact(cost=passes(3))
 def scaled_rows(fit: Fit) -> ScaledRows:
     """Scale the rows and measure them about the model's mean: the first pass over the data."""
@@ -127,6 +133,8 @@ def scatter(rows: Any, p: Array, centre: Array, V: Array | None = None) -> Array
     """Σ p(x−c)(x−c)ᵀV (V = I if not given). Sparse rows are centred without becoming dense."""
     if not sp.issparse(rows):
         centred = rows - centre
+        if V is None and len(p) and p.min() == p.max():
+            return centred.T @ centred * p[0]
         if V is None:
             centred *= np.sqrt(p)[:, None]
             return centred.T @ centred
@@ -181,7 +189,7 @@ def _is_cheap(fit: Fit) -> bool:
 
 
 @fact(
-    cost=lambda fit: float(fit.data.size) * d if (d := fit.data.shape[1]) <= DENSE else 0.0,
+    cost=lambda fit: cost_of_products(fit, d / 2) if (d := fit.data.shape[1]) <= DENSE else 0.0,
     needs=(scaled_rows,),
 )
 def whole_scatter(fit: Fit) -> Array:
@@ -193,7 +201,7 @@ def _cost_of_around(fit: Fit) -> float:
     if whole_scatter in fit.facts:
         return float(np.asarray(fit.components_).size)
     columns = fit.data.shape[1] if _is_cheap(fit) else 2 * len(fit.components_)
-    return float(fit.data.size) * columns
+    return cost_of_products(fit, columns)
 
 
 @fact(cost=_cost_of_around, needs=(scaled_rows,))
@@ -245,7 +253,7 @@ def _cost_of_spectrum(fit: Fit) -> float:
     d, k = fit.data.shape[1], len(fit.components_)
     if d <= DENSE:
         return EIGH * float(d) ** 3
-    products = 2 * float(fit.data.size) * (PRODUCTS + 2 * k)
+    products = 2 * float(fit.data.size) * (PRODUCTS + 2 * k / PER_PASS)
     return products + float(d) * (2 * PRODUCTS**2 + 4 * k * PRODUCTS)
 
 
@@ -255,6 +263,18 @@ def spectrum(fit: Fit) -> Spectrum:
     if fit.data.shape[1] <= DENSE:
         return whole_spectrum(whole_scatter(fit))
     return leading_spectrum(scaled_rows(fit).product, around(fit))
+
+
+@fact(
+    cost=lambda fit: 0.0 if fit.data.shape[1] <= DENSE else _cost_of_around(fit), needs=(spectrum,)
+)
+def both(fit: Fit) -> tuple[Around, Spectrum]:
+    """Find the spectrum and what the components see of it, S first: then the rows need not be multiplied with them.
+
+    Raises CannotTell where the data does not vary.
+    """
+    found = spectrum(fit)
+    return variation(fit), found
 
 
 def whole_spectrum(S: Array) -> Spectrum:

@@ -39,7 +39,6 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.exceptions import ConvergenceWarning
 
 from lemmata.audit.completion.optimality.nuclear_norm import THRESHOLDING_CLAIMS
 from lemmata.completion.base import CompletionModel
@@ -52,7 +51,7 @@ from lemmata.completion.nuclear.sparse_lowrank import (
 )
 from lemmata.completion.observed import Observed
 from lemmata.core import common
-from lemmata.core.loop import MaxSteps, SmallGradient, Solution, Stop, warn_user
+from lemmata.core.loop import MaxSteps, SmallGradient, Solution, Stop
 from lemmata.core.parameters import KW_ONLY, POSITIVE, choice, parameter
 from lemmata.core.store import storable
 from lemmata.linalg.randomized import signs
@@ -311,11 +310,10 @@ class SingularValueThresholding(CompletionModel):
             )
         return model
 
-    def _warn_unsettled(self, solution: Solution) -> None:
-        warn_user(
+    def _describe_unsettled(self, solution: Solution) -> str:
+        return (
             f"SingularValueThresholding reached max_iter={self.max_iter} with {solution.state.residual:.1e} of the known "
-            f"entries unexplained > tol={self.tol:.0e}: raise max_iter, lower tau, or, for entries with noise, use SoftImpute.",
-            ConvergenceWarning,
+            f"entries unexplained > tol={self.tol:.0e}: raise max_iter, lower tau, or, for entries with noise, use SoftImpute."
         )
 
 

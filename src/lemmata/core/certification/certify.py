@@ -235,7 +235,8 @@ def adapt(name: str, model: Any, loss: str | None = None) -> dict[str, Any]:
 def cost_of(name: str) -> Any:
     """Return the function that says what a fit of a model cost."""
     cost = COUNTERPARTS[name].cost
-    return registry.resolve(f"core.certification.checking:{cost}") if cost else Model.work
+    place = cost if ":" in cost else f"checking:{cost}"
+    return registry.resolve(f"core.certification.{place}") if cost else Model.work
 
 
 # --- data -------------------------------------------------------------------------------------------------------------

@@ -31,11 +31,32 @@ from lemmata.audit.kernel.claims import (
     Statement,
 )
 from lemmata.core.certificate import INTERRUPTED, Certificate
+from lemmata.core.engine import main_share
 from lemmata.core.loop import Interrupted, warn_user
 
 # what `certify(X)` may cost, as a multiple of the fit, if that is more than LEAST_BUDGET
 TIMES_THE_FIT = 5
+# main claims that a convex problem was solved: where one fails, the solver did not arrive, and `fit` warns
+OPTIMALITY = (
+    "near_optimum",
+    "path_near_optimum",
+    "near_pca_optimum",
+    "most_variance",
+    "normal_equations",
+)
 SOUND = "attributes_sound"  # the first claim of every certificate: where it fails, no other can be checked
+
+
+# Inside `fit`, claims may cost so many multiplications (some ten milliseconds) or this share of the fit's own, if that is more.
+# The products of a fit run at some 40 multiplications per nanosecond on this machine's two cores, the plain passes of claims at
+# one: 0.2 % of the work is up to a tenth of the time.
+# The main claim may cost a share of the fit's time, `config(main_share=0.2)`.
+IN_FIT = 2**24
+SHARE_OF_FIT = 0.002
+LEAST_MAIN = 4e7  # what the main claim may cost, however quick the fit was
+RATE_OF_FITS = (
+    4  # multiplications of a fit in the time of one of a claim: between 1 and 10, as measured
+)
 
 
 def budget(work: Callable[[Fit], float], fit: Fit) -> float:
@@ -45,6 +66,13 @@ def budget(work: Callable[[Fit], float], fit: Fit) -> float:
     except Exception:  # there is no data, or the attributes are not sound: a claim says so
         took = 0.0
     return max(LEAST_BUDGET, TIMES_THE_FIT * took)  # in this order, NaN is the least
+
+
+def shares_in_fit(usual: float) -> tuple[float, float]:
+    """Multiplications that `fit` may spend on all claims, and on the main one, of a fit that `certify` has so many for."""
+    took = usual / TIMES_THE_FIT
+    work = max(IN_FIT, SHARE_OF_FIT * took)
+    return work, max(work, LEAST_MAIN, main_share() * took / RATE_OF_FITS)
 
 
 def check(
@@ -128,6 +156,16 @@ def main_claim(statements: tuple[Statement, ...]) -> str:
     """Return the name of the main claim: by convention the third, after the two that begin every certificate."""
     begins = len(statements) > 2 and statements[0].name == SOUND
     return statements[2].name if begins else ""
+
+
+def describe_distance(model: Any, unsettled: str) -> str:
+    """Say that a run did not settle, or that the main claim, of an optimum, fails and by how much; "" where it arrived."""
+    certificate = model.certificate_
+    found = certificate[certificate.main] if certificate.main in OPTIMALITY else None
+    if found is None or found.verdict != FAILS:
+        return unsettled
+    text = unsettled or f"{type(model).__name__} did not arrive ({model.stopped_}): {found.advice}."
+    return f"{text} {found.name} fails: {found.numbers}."
 
 
 @lru_cache(maxsize=256)
@@ -248,13 +286,6 @@ def describe_versions() -> str:
 
 # --- what fits cost, in multiplications ---
 
-# PCA
-OVERSAMPLING = 10  # directions beyond k in a random start: what the last of the k would have to wait for otherwise
-LANCZOS_BLOCK = 16  # a cache line of float32, which the sparse kernel takes at once; wider blocks need more columns in all
-DIRECT = ("eigh", "svd")
-FORM_BELOW = 4096  # features up to which the covariance is formed: 128 MB in float64
-FORM_SPARSE_BELOW = 1024  # sparse Gram products fill up quickly, so the operator pays earlier
-
 # k-means: starts of n_init="auto" where the start is not drawn with care, as in scikit-learn
 MANY_STARTS = 10
 MINI_BATCH_STARTS = 3
@@ -272,55 +303,6 @@ def count_steps(fit: Fit, usual: int = 1) -> float:
 def cost_of_steps(fit: Fit) -> float:
     """Count one look at every number per step."""
     return count_steps(fit) * fit.data.size
-
-
-# --- reduction --------------------------------------------------------------------------------------------------------
-
-
-def forms_covariance(data) -> bool:
-    """Whether PCA forms the covariance of this data, unless it is asked not to."""
-    return data.shape[1] <= (FORM_SPARSE_BELOW if data.sparse else FORM_BELOW)
-
-
-def cost_of_pca(fit: Fit) -> float:
-    """Count the covariance and its eigenvectors, the SVD of few rows, or products with the data."""
-    (n, d), k, size = fit.data.shape, len(fit.components_), float(fit.data.size)
-    solver = fit.get("solver_", "auto")
-    forms = forms_covariance(fit.data)
-    if solver in DIRECT or (solver == "auto" and forms):
-        return size * min(n, d) + 5 * float(min(n, d)) ** 3
-    steps = count_steps(fit) if solver != "auto" else 7.0
-    if forms:
-        return size * d + steps * k * float(d) ** 2
-    width = {"power": 1, "lanczos": LANCZOS_BLOCK}.get(solver, k + OVERSAMPLING)
-    return steps * 2 * size * width
-
-
-def cost_of_incremental_pca(fit: Fit) -> float:
-    """Count the covariance and its eigenvectors."""
-    return float(fit.data.size) * fit.data.shape[1] + 5 * float(fit.data.shape[1]) ** 3
-
-
-def cost_of_truncated_svd(fit: Fit) -> float:
-    """Count products with the rows."""
-    width = len(fit.components_) + int(fit.get("n_oversamples", 10))
-    return count_steps(fit, fit.get("n_iter", 5)) * 2 * fit.data.size * width
-
-
-def cost_of_kernel_pca(fit: Fit) -> float:
-    """Count the kernel matrix, and a few products with it."""
-    (n, d), k = fit.data.shape, len(fit.eigenvalues_)
-    return float(n) ** 2 * (d + k)
-
-
-def cost_of_codes(fit: Fit) -> float:
-    k, d = np.shape(fit.components_)
-    return float(fit.data.shape[0]) * k * (d + 10 * max(d // 10, 1))
-
-
-def cost_of_dictionary(fit: Fit) -> float:
-    """Count the codes of every step."""
-    return count_steps(fit) * cost_of_codes(fit)
 
 
 # --- completion -------------------------------------------------------------------------------------------------------
@@ -442,6 +424,13 @@ def cost_of_random_features(fit: Fit) -> float:
 
 def cost_of_neighbours(fit: Fit) -> float:
     return min(fit.data.shape[0], AS_QUERIES) * float(fit.data.size)
+
+
+def cost_of_smoother(fit: Fit) -> float:
+    """Count the distances of all pairs of rows, and kernels of them for every bandwidth that was compared."""
+    (n, d), compared = fit.data.shape, fit.get("bandwidths_")
+    rows = min(n, AS_QUERIES) if compared is None else n
+    return rows * float(n) * (d + 30 * np.size(compared))
 
 
 def cost_of_perceptron(fit: Fit) -> float:

@@ -13,7 +13,7 @@ class Counterpart(NamedTuple):
 
     claims: str  # a tuple in audit/; an adapter may narrow it to what a fit can promise
     adapter: str = ""  # a function in audit/: the fit's attributes in our words
-    cost: str = ""  # a function in checking.py; "": steps times numbers
+    cost: str = ""  # a function in checking.py, or "module:function"; "": steps times numbers
     base: str = "core.estimator:Model"  # a base of our model that checks data
     flags: Mapping[str, bool] = {}  # what our model says of the data it takes
     X_test: bool = False  # whether claims can use rows that were not trained on
@@ -52,28 +52,32 @@ COUNTERPARTS: dict[str, Counterpart] = {
     "PCA": Counterpart(
         "audit.reduction.pca:SUBSPACE_CLAIMS",
         "audit.reduction.foreign:components_of",
-        "cost_of_pca",
+        "reduction_costs:cost_of_pca",
         flags=SPARSE,
     ),
     "IncrementalPCA": Counterpart(
-        "audit.reduction.pca:SUBSPACE_CLAIMS", cost="cost_of_incremental_pca", flags=SPARSE
+        "audit.reduction.pca:SUBSPACE_CLAIMS",
+        cost="reduction_costs:cost_of_incremental_pca",
+        flags=SPARSE,
     ),
     "TruncatedSVD": Counterpart(
-        "audit.reduction.pca:SVD_CLAIMS", cost="cost_of_truncated_svd", flags=SPARSE
+        "audit.reduction.pca:SVD_CLAIMS", cost="reduction_costs:cost_of_truncated_svd", flags=SPARSE
     ),
     "KernelPCA": Counterpart(
-        "audit.reduction.kernel_pca:KERNEL_CLAIMS", cost="cost_of_kernel_pca", flags=SPARSE
+        "audit.reduction.kernel_pca:KERNEL_CLAIMS",
+        cost="reduction_costs:cost_of_kernel_pca",
+        flags=SPARSE,
     ),
     "SparseCoder": Counterpart(
         "audit.reduction.sparse_codes:CODER_CLAIMS",
         "audit.reduction.foreign:coder_of",
-        "cost_of_codes",
+        "reduction_costs:cost_of_codes",
         flags=NAN,
     ),
     "DictionaryLearning": Counterpart(
         "audit.reduction.dictionaries:PENALISED_CLAIMS",
         "audit.reduction.foreign:dictionary_of",
-        "cost_of_dictionary",
+        "reduction_costs:cost_of_dictionary",
         flags=NAN,
     ),
     "ALS": Counterpart(

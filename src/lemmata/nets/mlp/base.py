@@ -9,7 +9,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.metaestimators import available_if
 
 from lemmata.core import common
@@ -281,15 +280,15 @@ class Perceptron(Supervised):
         for step, value in enumerate(state.curve):  # as if all of them took the same time
             trace.append(float(value), solution.trace.elapsed * step / max(steps, 1))
         stopped = Stopped(state.word)
-        if stopped == Stopped.MAX_STEPS and self._wants_to_settle():
-            self._warn_unsettled(replace(solution, trace=trace))
         self._conclude(data, self._attributes(solution, problem), trace, stopped, steps)
+        unsettled = stopped == Stopped.MAX_STEPS and self._wants_to_settle()
+        shown = replace(solution, trace=trace)
+        self._warn_of_distance(self._describe_unsettled(shown) if unsettled else "")
 
-    def _warn_unsettled(self, solution: Solution) -> None:
-        warn_user(
+    def _describe_unsettled(self, solution: Solution) -> str:
+        return (
             f"{type(self).__name__} reached max_iter={self.max_iter} while its loss ({solution.trace.last():.3g}) still fell "
-            f"by more than tol={self.tol:.0e}: raise max_iter or learning_rate_init, scale the columns, or read certificate_.",
-            ConvergenceWarning,
+            f"by more than tol={self.tol:.0e}: raise max_iter or learning_rate_init, scale the columns, or read certificate_."
         )
 
     # --- batches that come one after the other ---

@@ -34,7 +34,7 @@ from lemmata.core.store import storable
 from lemmata.core.supervised import Regressor, Supervised
 from lemmata.predict.base import linear_scores, predict_linear
 from lemmata.predict.lasso.algorithm import OPEN, ElasticNetAlgorithm, ElasticNetState
-from lemmata.predict.lasso.estimator import make_regression, make_sparse, warn_of_gap
+from lemmata.predict.lasso.estimator import describe_gap, make_regression, make_sparse
 from lemmata.predict.lasso.path import falling_alphas
 from lemmata.predict.lasso.problem import Regression, prepare, row_matrix
 
@@ -295,7 +295,7 @@ class ChosenByFolds(Supervised):
 
     predict = predict_linear
     sparse_coef_ = property(make_sparse)
-    _warn_unsettled = warn_of_gap
+    _describe_unsettled = describe_gap
 
     def _stop(self) -> Stop:
         return self._within_time(AllDone())

@@ -36,9 +36,9 @@ from lemmata.predict.lasso.algorithm import Exhausted
 from lemmata.predict.lasso.estimator import (
     ElasticNet,
     Lasso,
+    describe_gap,
     make_algorithm,
     make_regression,
-    warn_of_gap,
 )
 from lemmata.predict.lasso.problem import Regression
 
@@ -113,7 +113,7 @@ class LassoPath(Regressor):
     finds_nonfinite = True  # Design.of does
     random_state = None
 
-    _warn_unsettled = warn_of_gap
+    _describe_unsettled = describe_gap
 
     def _fit_blocks(self, data: Blocks) -> None:
         problem = make_regression(self, data, self._start())

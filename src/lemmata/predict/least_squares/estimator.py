@@ -23,13 +23,12 @@ from typing import Any, ClassVar
 import numpy as np
 import scipy.linalg
 import scipy.optimize
-from sklearn.exceptions import ConvergenceWarning
 
 from lemmata.audit.predict.linear.least_squares import LEAST_SQUARES_CLAIMS
 from lemmata.core import common
 from lemmata.core.blocks import Blocks
 from lemmata.core.certification.checking import cost_of_least_squares
-from lemmata.core.loop import MaxSteps, Never, Solution, Stopped, run, warn_user
+from lemmata.core.loop import MaxSteps, Never, Solution, Stopped, run
 from lemmata.core.parameters import KW_ONLY, fitted, parameter
 from lemmata.core.store import storable
 from lemmata.core.supervised import Regressor
@@ -313,11 +312,10 @@ class LinearRegression(Regressor):
     def _wants_to_settle(self) -> bool:
         return True
 
-    def _warn_unsettled(self, solution: Solution) -> None:
-        warn_user(
+    def _describe_unsettled(self, solution: Solution) -> str:
+        return (
             f"LinearRegression stopped after {solution.step} steps with the gradient above tol={self.tol:.0e}: "
-            "scale the columns, raise tol, or use Ridge with a small alpha.",
-            ConvergenceWarning,
+            "scale the columns, raise tol, or use Ridge with a small alpha."
         )
 
     def _attributes(self, solution: Solution, problem: Any) -> dict[str, Any]:

@@ -25,13 +25,12 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.exceptions import ConvergenceWarning
 
 from lemmata.audit.predict.linear.least_squares import RIDGE_CLAIMS
 from lemmata.core import common
 from lemmata.core.blocks import Blocks
 from lemmata.core.certification.checking import cost_of_least_squares
-from lemmata.core.loop import MaxSteps, Solution, warn_user
+from lemmata.core.loop import MaxSteps, Solution
 from lemmata.core.parameters import COUNT, KW_ONLY, NONNEGATIVE, choice, fitted, parameter
 from lemmata.core.supervised import Regressor
 from lemmata.predict.base import predict_linear
@@ -168,11 +167,10 @@ class Ridge(Regressor):
     def _wants_to_settle(self) -> bool:
         return True
 
-    def _warn_unsettled(self, solution: Solution) -> None:
-        warn_user(
+    def _describe_unsettled(self, solution: Solution) -> str:
+        return (
             f"Ridge reached max_iter={self._most_steps()} before the gradient fell to tol={self.tol:.0e} of its first size: "
-            "raise max_iter or tol, scale the columns, or use solver='cholesky'.",
-            ConvergenceWarning,
+            "raise max_iter or tol, scale the columns, or use solver='cholesky'."
         )
 
     def _attributes(self, solution: Solution, problem: Any) -> dict[str, Any]:

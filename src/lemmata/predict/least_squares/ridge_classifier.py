@@ -61,6 +61,8 @@ class RidgeClassifier(LinearClassifier, Classifier):
             factors = class_weights(self.class_weight, self.classes_, places)[places]
             rows = data.weighted(factors if data.weights is None else factors * data.weights)
         given = {name: one for name, one in self.get_params().items() if name != "class_weight"}
-        ours = fit_as(self, Ridge(**given), rows.with_targets(y[:, 0] if k == 2 else y))
+        unsettled: list[str] = []
+        rows = rows.with_targets(y[:, 0] if k == 2 else y)
+        ours = fit_as(self, Ridge(**given), rows, unsettled)
         b = np.zeros(len(y[0]), data.dtype) + ours.intercept_
-        conclude_as(self, ours, data, coef_=np.atleast_2d(ours.coef_), intercept_=b)
+        conclude_as(self, ours, data, unsettled, coef_=np.atleast_2d(ours.coef_), intercept_=b)

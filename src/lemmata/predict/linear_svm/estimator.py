@@ -20,13 +20,12 @@ from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.exceptions import ConvergenceWarning
 
 from lemmata.audit.predict.linear.penalised import LINEAR_SVC_CLAIMS
 from lemmata.core import common
 from lemmata.core.blocks import Blocks
 from lemmata.core.certification.checking import cost_of_linear_svc
-from lemmata.core.loop import MaxSteps, Settled, Solution, Stop, warn_user
+from lemmata.core.loop import MaxSteps, Settled, Solution, Stop
 from lemmata.core.parameters import KW_ONLY, POSITIVE, choice, parameter
 from lemmata.core.supervised import Classifier
 from lemmata.core.validation import Interval
@@ -218,12 +217,10 @@ class LinearSVC(LinearClassifier, Classifier):
             shown["dual_coef_"] = np.ascontiguousarray(found["alpha"])
         return shown
 
-    def _warn_unsettled(self, solution: Solution) -> None:
+    def _describe_unsettled(self, solution: Solution) -> str:
         if "gap" not in solution.trace:
-            super()._warn_unsettled(solution)
-            return
-        warn_user(
+            return super()._describe_unsettled(solution)
+        return (
             f"{type(self).__name__} reached max_iter={self.max_iter} with a relative gap of {solution.trace.last('gap'):.1e} > "
-            f"tol={self.tol:.0e}: raise max_iter, scale the features, or read certificate_.",
-            ConvergenceWarning,
+            f"tol={self.tol:.0e}: raise max_iter, scale the features, or read certificate_."
         )

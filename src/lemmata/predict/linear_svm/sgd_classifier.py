@@ -131,7 +131,8 @@ class SGDClassifier(LinearClassifier, Classifier):
         factors = np.ones(k)
         if self.class_weight is not None:
             factors = class_weights(self.class_weight, self.classes_, places)
-        found = []
+        found: list[Any] = []
+        unsettled: list[str] = []
         for own in [1] if k == 2 else range(k):
             y = (places == own).astype(int)
             # as in scikit-learn, the rest of several classes has no class weight
@@ -140,11 +141,11 @@ class SGDClassifier(LinearClassifier, Classifier):
             ours = self._solver(n)
             if isinstance(ours, Ridge):
                 rows = rows.with_targets(2.0 * y - 1)
-            found.append(fit_as(self, ours, rows, classes_=np.arange(2)))
+            found.append(fit_as(self, ours, rows, unsettled, classes_=np.arange(2)))
         ours = max(found, key=lambda one: one.n_iter_)
         coef = np.vstack([np.atleast_2d(one.coef_) for one in found])
         b = np.array([np.ravel(one.intercept_)[0] for one in found])
-        conclude_as(self, ours, data, coef_=coef, intercept_=b)
+        conclude_as(self, ours, data, unsettled, coef_=coef, intercept_=b)
 
     @available_if(_has_probabilities)
     def predict_proba(self, X):

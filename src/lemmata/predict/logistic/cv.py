@@ -116,9 +116,10 @@ class LogisticRegressionCV(LinearClassifier, Classifier):
         dtype = data.dtype
         Cs, ratios, scores, paths = (one.astype(dtype) for one in (Cs, ratios, scores, paths))
         C, ratio = float(Cs[best[1]]), float(ratios[best[0]])
-        ours = fit_as(self, LogisticRegression(C=C, l1_ratio=ratio, **given), data)
+        unsettled: list[str] = []
+        ours = fit_as(self, LogisticRegression(C=C, l1_ratio=ratio, **given), data, unsettled)
         chosen = {"C_": C, "l1_ratio_": ratio, "Cs_": Cs, "l1_ratios_": ratios}
-        conclude_as(self, ours, data, scores_=scores, coefs_paths_=paths, **chosen)
+        conclude_as(self, ours, data, unsettled, scores_=scores, coefs_paths_=paths, **chosen)
 
     def score(self, X, y, sample_weight=None):
         """The score that C was chosen by, `scoring`."""

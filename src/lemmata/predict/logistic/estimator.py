@@ -25,14 +25,13 @@ from typing import Any, ClassVar
 
 import numpy as np
 from scipy.special import expit, log_softmax, softmax
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from lemmata.audit.predict.linear.penalised import LOGISTIC_CLAIMS
 from lemmata.core import common
 from lemmata.core.blocks import Blocks
 from lemmata.core.certification.checking import cost_of_logistic_regression
-from lemmata.core.loop import MaxSteps, Solution, Stop, Stopped, warn_user
+from lemmata.core.loop import MaxSteps, Solution, Stop, Stopped
 from lemmata.core.parameters import KW_ONLY, POSITIVE, SHARE, choice, parameter
 from lemmata.core.supervised import Classifier
 from lemmata.core.validation import Interval
@@ -243,14 +242,13 @@ class LogisticRegression(LinearClassifier, Classifier):
         state = solution.state
         return max(state.first, state.gap) <= self.tol or state.promised <= UNSEEN
 
-    def _warn_unsettled(self, solution: Solution) -> None:
+    def _describe_unsettled(self, solution: Solution) -> str:
         left = max(solution.trace.last("gradient"), solution.trace.last("gap"))
         how, advice = ENDS[str(solution.stopped)]
         how = how.format(max_iter=self.max_iter, time_limit=self.time_limit, steps=solution.step)
-        warn_user(
+        return (
             f"{type(self).__name__} {how} with {left:.1e} > tol={self.tol:.0e} left to gain: {advice}, scale the features, or "
-            "read certificate_.",
-            ConvergenceWarning,
+            "read certificate_."
         )
 
     # --- output ---

@@ -25,7 +25,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from lemmata.audit.predict.neighbours.kernel_smoother import SMOOTHER_CLAIMS
 from lemmata.core.blocks import Blocks
-from lemmata.core.certificate import Fit
+from lemmata.core.certification.checking import cost_of_smoother
 from lemmata.core.loop import Never
 from lemmata.core.parameters import KW_ONLY, POSITIVE, choice, fitted, parameter
 from lemmata.core.supervised import Regressor
@@ -78,6 +78,7 @@ class KernelSmoother(Regressor):
         leave-one-out.""")
 
     claims = SMOOTHER_CLAIMS
+    work = staticmethod(cost_of_smoother)
     multi_output = True
     accepts_sparse = True
     stored: ClassVar[Mapping[str, str | type]] = {
@@ -113,10 +114,6 @@ class KernelSmoother(Regressor):
         found = {"bandwidths_": bandwidths, "loo_errors_": errors.astype(X.dtype)}
         best = float(bandwidths[int(np.argmin(found["loo_errors_"]))])
         return {**kept, **found, "bandwidth_": best}
-
-    @classmethod
-    def work(cls, fit: Fit) -> float:
-        return min(fit.data.shape[0], 1000) * float(fit.data.size)
 
     def _title(self, data: Blocks | None) -> str:
         n, d = self.X_fit_.shape

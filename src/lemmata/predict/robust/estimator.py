@@ -20,13 +20,12 @@ from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.exceptions import ConvergenceWarning
 
 from lemmata.audit.predict.linear.robust import ROBUST_CLAIMS
 from lemmata.core import common, parameters
 from lemmata.core.blocks import Blocks
 from lemmata.core.certification.checking import cost_of_robust_regression
-from lemmata.core.loop import MaxSteps, Solution, warn_user
+from lemmata.core.loop import MaxSteps, Solution
 from lemmata.core.runs.delegate import conclude_as, fit_as
 from lemmata.core.supervised import Regressor
 from lemmata.core.validation import Interval
@@ -133,11 +132,10 @@ class RobustRegression(Regressor):
     def _stop(self):
         return self._within_time(MaxSteps(self.max_iter))
 
-    def _warn_unsettled(self, solution: Solution) -> None:
-        warn_user(
+    def _describe_unsettled(self, solution: Solution) -> str:
+        return (
             f"{type(self).__name__} reached max_iter={self.max_iter} before it settled to tol={self.tol:.0e}: "
-            "raise max_iter, scale the columns, or read certificate_.",
-            ConvergenceWarning,
+            "raise max_iter, scale the columns, or read certificate_."
         )
 
     def _attributes(self, solution: Solution, problem: Blocks) -> dict[str, Any]:
@@ -195,4 +193,6 @@ class HuberRegressor(Regressor):
     predict = predict_linear
 
     def _fit_blocks(self, data: Blocks) -> None:
-        conclude_as(self, fit_as(self, RobustRegression(**self.get_params()), data), data)
+        unsettled: list[str] = []
+        ours = fit_as(self, RobustRegression(**self.get_params()), data, unsettled)
+        conclude_as(self, ours, data, unsettled)

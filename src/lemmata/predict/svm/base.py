@@ -8,14 +8,13 @@ from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from lemmata.core import common
 from lemmata.core.blocks import Blocks
 from lemmata.core.certification.checking import cost_of_svm
 from lemmata.core.engine import worth_compiling
-from lemmata.core.loop import Solution, warn_user
+from lemmata.core.loop import Solution
 from lemmata.core.parameters import KW_ONLY, NONNEGATIVE, POSITIVE, choice, fitted, parameter
 from lemmata.core.supervised import Supervised
 from lemmata.core.validation import Interval
@@ -146,12 +145,11 @@ class SupportVectors(Supervised):
         bar = Progress(type(self).__name__, total=None)
         return [bar if isinstance(one, Progress) else one for one in super()._callbacks()]
 
-    def _warn_unsettled(self, solution: Solution) -> None:
+    def _describe_unsettled(self, solution: Solution) -> str:
         left = max(one.violation for one in solution.state.machines)
-        warn_user(
+        return (
             f"{type(self).__name__} made max_iter={self.max_iter} steps and optimality is violated by {left:.1e} > "
-            f"tol={self.tol:.0e}: raise max_iter, scale the columns (StandardScaler), or read certificate_.",
-            ConvergenceWarning,
+            f"tol={self.tol:.0e}: raise max_iter, scale the columns (StandardScaler), or read certificate_."
         )
 
     def _attributes(self, solution: Solution, problem: Duals) -> dict[str, Any]:

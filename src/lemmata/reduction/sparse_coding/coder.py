@@ -25,7 +25,7 @@ from lemmata.audit.reduction.sparse_codes import (
 )
 from lemmata.core import common
 from lemmata.core.blocks import Blocks
-from lemmata.core.certification.checking import cost_of_codes
+from lemmata.core.certification.reduction_costs import cost_of_codes
 from lemmata.core.loop import Never, Solution, Stop
 from lemmata.core.parameters import COUNT, KW_ONLY, POSITIVE, choice, parameter
 from lemmata.core.store import storable

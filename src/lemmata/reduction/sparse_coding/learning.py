@@ -28,7 +28,7 @@ from lemmata.audit.reduction.dictionaries import (
 )
 from lemmata.core import common
 from lemmata.core.blocks import Blocks
-from lemmata.core.certification.checking import cost_of_dictionary
+from lemmata.core.certification.reduction_costs import cost_of_dictionary
 from lemmata.core.engine import worth_compiling
 from lemmata.core.loop import Solution, Stop, Stopped
 from lemmata.core.parameters import COUNT, KW_ONLY, POSITIVE, choice, fitted, parameter

@@ -16,7 +16,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from lemmata.audit.kernel.attributes import discrepancy
-from lemmata.audit.kernel.claims import CannotTell, Fit, fact
+from lemmata.audit.kernel.claims import PRODUCTS, CannotTell, Fit, fact
 from lemmata.audit.predict.kernels import kernel_matrices
 from lemmata.audit.predict.kernels.kernel_matrices import entry_error, is_given, name_of
 from lemmata.audit.predict.rows import dense, evenly_spread, whole
@@ -79,6 +79,11 @@ def tiles(fit: Fit, rows: Any, columns: Any) -> Iterator[tuple[slice, Array]]:
     for start in range(0, rows.shape[0], step):
         part = slice(start, start + step)
         yield part, gram(fit, rows[part], columns)
+
+
+def cost_of_entry(products: float) -> float:
+    """The price of an entry of K that takes so many multiplications of matrix products: e^x and some passes over it."""
+    return 7 + products / PRODUCTS
 
 
 def products(fit: Fit, rows: Any, columns: Any, B: Array) -> Array:

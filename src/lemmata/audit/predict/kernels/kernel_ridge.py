@@ -94,7 +94,7 @@ def _problems(fit: k.Fit) -> tuple[Any, Array, Array, Array, Array]:
 
 def _cost_of_ridge(fit: k.Fit) -> float:
     n, d = fit.data.shape
-    return float(n) ** 2 * (d + 12 + 2 * np.size(fit.dual_coef_) / n)
+    return float(n) ** 2 * grams.cost_of_entry(d + np.size(fit.dual_coef_) / n)
 
 
 @k.fact(cost=_cost_of_ridge)

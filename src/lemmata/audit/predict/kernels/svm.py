@@ -120,7 +120,7 @@ def _improve(fit: claims.Fit, one: MachineGap) -> tuple[float, Array, MachineGap
     improved = one
     beta = fit.witness("better_machine", machine)
     if beta is not None and np.isfinite(beta).all():
-        other = svm_problem.solve(fit, whole(fit.data), replace(machine, beta=beta, b=0.0))
+        (other,) = svm_problem.solve(fit, whole(fit.data), [replace(machine, beta=beta, b=0.0)])
         if grams.believable([one.primal, other.profiled], [one.dual, other.dual]):
             best, better = (other.profiled, beta) if other.profiled < best else (best, better)
             if other.dual > one.dual:  # a feasible β is one, whatever rows it comes from
@@ -316,5 +316,5 @@ def _status_stated(fit: claims.Fit) -> dict[str, float | None]:
 
 TRUE = statements_true(_statements, cost=claims.passes(2), needs=(problems,))
 
-SVC_CLAIMS = (SOUND, TRUE, feasible, near_optimum, slackness, few_support_vectors, mercer)
+SVC_CLAIMS = (SOUND, TRUE, near_optimum, feasible, slackness, few_support_vectors, mercer)
 SVR_CLAIMS = SVC_CLAIMS

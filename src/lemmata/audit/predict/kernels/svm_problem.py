@@ -222,15 +222,11 @@ def machines(fit: Fit) -> list[MachineProblem]:
 
 
 def _cost_of_problems(fit: Fit) -> float:
-    """One pass over the kernel between the rows and the support vectors of each pair."""
+    """One pass over the kernel between the rows and the support vectors, and its products with the β of each pair."""
     n, d = fit.data.shape
     classes = 2 if is_regression(fit) else len(fit.classes_)
-    return (
-        float(n + grams.CORNER)
-        * len(fit.support_)
-        * (d + 12)
-        * max(1.0, 2 * (classes - 1) / classes)
-    )
+    entries = float(n + grams.CORNER) * len(fit.support_)
+    return entries * grams.cost_of_entry(d + classes * (classes - 1) / 2)
 
 
 @fact(cost=_cost_of_problems, needs=(machines,))
@@ -241,18 +237,33 @@ def problems(fit: Fit) -> list[MachineGap]:
     if len(support) and not 0 <= support.min() <= support.max() < n:
         raise CannotTell(f"support_ names row {support.max():,} and there are {n:,}: pass the training data")  # fmt: skip
     grams.refuse_lost_digits(fit, rows)
-    return [solve(fit, rows, machine) for machine in machines(fit)]
+    return solve(fit, rows, machines(fit))
 
 
-def solve(fit: Fit, rows: Any, machine: MachineProblem) -> MachineGap:
-    if machine.outside:
+def solve(fit: Fit, rows: Any, found: list[MachineProblem]) -> list[MachineGap]:
+    """Measure problems that share rows: the kernel between all rows and those with a coefficient is computed once."""
+    if any(machine.outside for machine in found):
         raise CannotTell("rows of weight 0 have coefficients: pass the weights of the fit")
+    counted = np.unique(np.concatenate([machine.rows for machine in found]))
+    B = np.zeros((rows.shape[0], 2 * len(found)))
+    for i, machine in enumerate(found):
+        B[machine.rows, 2 * i], B[machine.rows, 2 * i + 1] = machine.beta, machine.feasible
+    used = np.flatnonzero(B.any(axis=1))
+    # most β are feasible as they stand: their second column is the first again
+    repaired = (B[:, ::2] != B[:, 1::2]).any(axis=0)
+    needed = np.flatnonzero(np.column_stack([np.ones_like(repaired), repaired]))
+    F = np.zeros_like(B)
+    F[np.ix_(counted, needed)] = product_of(fit, rows, counted, used, B[np.ix_(used, needed)])
+    gaps = []
+    for i, machine in enumerate(found):
+        columns = F[machine.rows, 2 * i], F[machine.rows, 2 * i + int(repaired[i])]
+        gaps.append(_measure(machine, *columns))
+    return gaps
+
+
+def _measure(machine: MachineProblem, f: Array, within: Array) -> MachineGap:
+    """P and D at the stated β, whose f is given, and at the feasible one, whose f is `within`."""
     beta, feasible = machine.beta, machine.feasible
-    used = np.flatnonzero(beta)
-    repaired = not np.array_equal(beta, feasible)
-    B = np.column_stack([beta[used], feasible[used]] if repaired else [beta[used]])
-    F = product_of(fit, rows, machine.rows, machine.rows[used], B)
-    f, within = F[:, 0], F[:, -1]
     square = max(float(beta @ f), 0.0)
     primal, profiled = (0.5 * square + machine.loss(f, b) for b in (machine.b, machine.best_b(f)))
     dual = machine.dual(feasible, float(feasible @ within))

@@ -43,7 +43,7 @@ OUTSIDE = 1e-6  # of the weights, outside the span of the rows: a solver's own e
 def slope_cost(fit: k.Fit) -> float:
     """Xᵀu and column sizes, for every output; and some sixty operations on every score."""
     m = objectives.outputs(fit)
-    return float(fit.data.size) * (m + 1) + 60.0 * fit.data.shape[0] * m
+    return objectives.cost_of_scores(fit) + 60.0 * fit.data.shape[0] * m
 
 
 def gap_cost(fit: k.Fit, objective: objectives.LinearObjective) -> float:

@@ -27,7 +27,7 @@ from typing import Any
 import numpy as np
 from sklearn.exceptions import NotFittedError
 
-from lemmata.audit.kernel.claims import Fact, Fit, fact
+from lemmata.audit.kernel.claims import PRODUCTS, Fact, Fit, fact
 from lemmata.audit.kernel.duality_gap import DesignRows, Point, Risk, point
 from lemmata.audit.kernel.losses import SoftmaxLoss, loss_named
 from lemmata.audit.predict.class_weights import class_factors
@@ -76,11 +76,16 @@ def outputs(fit: Fit) -> int:
     return len(np.atleast_2d(coefficients(fit)[0]))
 
 
+def cost_of_scores(fit: Fit) -> float:
+    """One pass over the rows, a product with every output, and another pass over the rows or the scores."""
+    return float(fit.data.size) * (2 + outputs(fit) / PRODUCTS)
+
+
 @cache
 def problem_of(read: Reader) -> Fact:
     """The fact: the objective of a fit on its data as a Risk, and its weights as a Point."""
 
-    @fact(cost=lambda fit: float(fit.data.size) * (outputs(fit) + 1))
+    @fact(cost=lambda fit: cost_of_scores(fit))
     def problem(fit: Fit) -> tuple[Risk, Point]:
         return make_problem(fit, objective_of(fit, read))
 

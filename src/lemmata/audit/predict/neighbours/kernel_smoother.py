@@ -12,7 +12,7 @@ from lemmata.audit.kernel.attributes import attributes_sound, discrepancy, state
 from lemmata.audit.predict.neighbours import knn, nearest_rows
 from lemmata.audit.predict.neighbours.knn import BEATEN, LEAST_ROWS, SHUFFLES
 from lemmata.audit.predict.neighbours.labels import equal_rows_agree, firsts_of, groups_of
-from lemmata.audit.predict.neighbours.nearest_rows import QUERIES, Neighbourhoods, ask, dense
+from lemmata.audit.predict.neighbours.nearest_rows import FEWEST, Neighbourhoods, ask, dense
 
 Array = np.ndarray
 MOST_ROWS = 0.5  # of the rows, in one prediction
@@ -24,7 +24,7 @@ SOUND = attributes_sound(
 
 
 def _cost(fit: k.Fit) -> float:
-    return 10.0 * min(fit.data.shape[0], QUERIES) * fit.data.shape[0]
+    return 10.0 * min(fit.data.shape[0], FEWEST) * fit.data.shape[0]
 
 
 def _bandwidths(fit: k.Fit) -> Array:
@@ -131,8 +131,9 @@ TRUE = statements_true(_statements, cost=_cost_of_choices, needs=(_distances,))
 
 def _cost_of_shuffling(fit: k.Fit) -> float:
     (n, _), choices = fit.data.shape, len(_bandwidths(fit))
-    products = 0.1 * SHUFFLES * choices * min(n, QUERIES) * n  # by BLAS
-    return _cost_of_choices(fit) + products + 1e5 * SHUFFLES
+    m = min(n, FEWEST)
+    products = SHUFFLES * choices * m * float(n) / k.PRODUCTS
+    return 20.0 * choices * m * n + products + 3.0 * n * SHUFFLES
 
 
 @k.statistical(
@@ -167,6 +168,8 @@ def leave_one_out(fit):
     beaten = int((losses[1:] <= losses[0] * (1 + 1e-12)).sum())
     advice = "nearness says nothing about the target here: choose other features, scale them, or another bandwidth"
     note = f"{100 * losses[0]:.0f} % of the variance is left"
+    if 1 + beaten > BEATEN * (1 + SHUFFLES) and knn.asks_few(asked, len(y)):
+        return k.unknown(knn.TOO_FEW, (1 + beaten) / (1 + SHUFFLES), "p")
     return k.at_most((1 + beaten) / (1 + SHUFFLES), BEATEN, advice, unit="p", note=note)
 
 

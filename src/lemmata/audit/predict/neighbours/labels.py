@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from lemmata.audit.kernel import claims as k
+from lemmata.audit.predict.neighbours.nearest_rows import take
 from lemmata.audit.trust.seen_rows import row_keys
 
 Array = np.ndarray
@@ -86,6 +87,12 @@ def equal_rows_agree(fit):
     note = f"no model leaves less than {100 * inside / total:.1f} % of the variance of these rows"
     least = max(inside / total, np.finfo(float).tiny)
     return k.at_most(least, 0, advice, unit="least error", note=note)
+
+
+def first_among(fit: k.Fit, numbers: Array) -> Array:
+    """Keep of these rows the first among their equals: copies of records must not vouch for each other."""
+    (keys,) = row_keys(take(fit, numbers))
+    return numbers[np.unique(keys, return_index=True)[1]]
 
 
 def firsts_of(fit: k.Fit) -> Array:

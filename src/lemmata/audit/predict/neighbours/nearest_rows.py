@@ -19,6 +19,8 @@ from lemmata.audit.predict.rows import dense
 
 Array = np.ndarray
 QUERIES = 300  # rows whose neighbours are looked for
+# where the budget is small: so many right answers show that 95 % are right, with 95 % confidence
+FEWEST = 60
 # neighbours that the estimate of a dimension needs, the row itself and a last one included
 LEAST = 22
 PIECE = 2**22  # numbers of sparse rows made dense at a time
@@ -69,9 +71,9 @@ def metric_of(fit: Fit) -> tuple[str, dict[str, Any]] | None:
     return (name, parameters) if name in KNOWN and set(parameters) <= {"p", "w"} else None
 
 
-def cost_of_asking(fit: Fit) -> float:
+def cost_of_asking(fit: Fit, queries: int = FEWEST) -> float:
     n = fit.data.shape[0]
-    return min(n, QUERIES) * float(n) * (3 * fit.data.shape[1] + 100)  # 100: to order them
+    return min(n, queries) * (0.6 * fit.data.size + 20.0 * n)  # 20: to order them
 
 
 @fact(cost=cost_of_asking)
@@ -81,9 +83,9 @@ def ask(fit: Fit) -> Neighbourhoods:
         raise CannotTell("the metric is a function, or has parameters, unknown to these checks")
     metric, parameters = found
     n = fit.data.shape[0]
-    m = min(n, QUERIES)
+    m = min(n, FEWEST if cost_of_asking(fit, QUERIES) > fit.work / 8 else QUERIES)
     numbers = np.sort(np.random.default_rng(n).choice(n, m, replace=False))
-    queries = _take(fit, numbers)
+    queries = take(fit, numbers)
     scale = _scale(fit) if metric in LENGTHS else 1.0
     near = dense(queries) / scale
     # the k of the fit, the row itself and one more, to see ties; or enough for a dimension
@@ -130,7 +132,7 @@ def distances_to(fit: Fit, asked: Neighbourhoods, rows: Array) -> Array:
             found[i] = near[i, rows[i]]
         else:
             others, places = np.unique(rows[i], return_inverse=True)
-            there = dense(_take(fit, others)) / asked.scale
+            there = dense(take(fit, others)) / asked.scale
             found[i] = cdist(near[i : i + 1], there, metric, **parameters)[0][places]
     return found
 
@@ -150,7 +152,7 @@ def pieces(fit: Fit):
             yield dense(block[start : start + step])
 
 
-def _take(fit: Fit, numbers: Array) -> Any:
+def take(fit: Fit, numbers: Array) -> Any:
     """Some rows as the model takes them: sparse if the data is."""
     parts, start = [], 0
     for block, _ in fit.data:

@@ -1,0 +1,94 @@
+"""Every model names its main claim (is it optimal? does it beat a constant?), and `fit` checks it without being asked."""
+
+import warnings
+
+import numpy as np
+import pytest
+import test_estimators as common
+from sklearn.exceptions import ConvergenceWarning
+
+from lemmata import registry
+from lemmata.audit.kernel.claims import BROKEN, FAILS, NOT_CHECKED
+from lemmata.core.certification.checking import main_claim
+
+NEAR = "near_optimum"
+VARIANCE = "most_variance"
+MAIN: dict[str, str] = {
+    # reduction
+    "PCA": VARIANCE,
+    "IncrementalPCA": VARIANCE,
+    "TruncatedSVD": VARIANCE,
+    "LinearAutoencoder": "near_pca_optimum",
+    "KernelPCA": VARIANCE,
+    "SparseCoder": "fitted_on_support",
+    "DictionaryLearning": NEAR,
+    # clustering
+    "KMeans": "fixed_point",
+    "MiniBatchKMeans": "fixed_point",
+    "LightweightCoreset": "costs_kept",
+    # predict
+    "LinearRegression": "normal_equations",
+    "Ridge": NEAR,
+    "RidgeCV": NEAR,
+    "RidgeClassifier": NEAR,
+    "RobustRegression": NEAR,
+    "HuberRegressor": NEAR,
+    "Lasso": NEAR,
+    "LassoCV": NEAR,
+    "LassoPath": "path_near_optimum",
+    "ElasticNet": NEAR,
+    "ElasticNetCV": NEAR,
+    "LogisticRegression": NEAR,
+    "LogisticRegressionCV": NEAR,
+    "SGDClassifier": NEAR,
+    "LinearSVC": NEAR,
+    "SVC": NEAR,
+    "SVR": NEAR,
+    "KNeighborsClassifier": "leave_one_out",
+    "KNeighborsRegressor": "leave_one_out",
+    "NearestNeighbors": "neighbours_exact",
+    "KernelSmoother": "leave_one_out",
+    "KernelRidge": NEAR,
+    "Nystroem": "little_missed",
+    "RBFSampler": "near_kernel",
+}
+# models whose main claim `fit` leaves to `certify`, with the reason
+UNCHECKED: dict[str, str] = {}
+
+
+@pytest.mark.parametrize("name", sorted(MAIN))
+def test_the_main_claim_is_checked_in_fit(name):
+    X = common.suited(name, common.rows_of_noise())
+    model = registry.model_class(name)()
+    with warnings.catch_warnings():
+        warnings.simplefilter(
+            "ignore"
+        )  # some have more components by default than there are columns
+        found = common.fit(model, X).certificate_
+    assert found.main == main_claim(model.claims) == MAIN[name]
+    assert (found[found.main].verdict in (NOT_CHECKED, BROKEN)) == (name in UNCHECKED)
+
+
+DID_NOT_ARRIVE = {
+    "LogisticRegression": {"max_iter": 1},
+    "Lasso": {"alpha": 1e-3, "max_iter": 2},
+    "SVC": {"C": 100.0, "max_iter": 3},
+    "SVR": {"C": 100.0, "max_iter": 3},
+    "LinearSVC": {"max_iter": 1},
+    "HuberRegressor": {"max_iter": 1},
+    "Ridge": {"solver": "sparse_cg", "alpha": 1e-3, "tol": 0.5},
+    "LogisticRegressionCV": {"Cs": [100.0], "cv": 2, "max_iter": 1},
+    "PCA": {"n_components": 2, "svd_solver": "gradient", "max_iter": 1, "tol": 0.0},
+}
+
+
+@pytest.mark.parametrize("name", sorted(DID_NOT_ARRIVE))
+def test_a_fit_that_does_not_arrive_warns_once_by_how_much(name):
+    """Whatever ended it: max_iter, a tol that is too large, or one of 0, with which any end was asked for."""
+    X = np.random.default_rng(0).normal(size=(60, 20)) * np.geomspace(1, 5, 20)
+    with pytest.warns() as heard:
+        found = common.fit(registry.model_class(name)(**DID_NOT_ARRIVE[name]), X).certificate_
+    said = [str(one.message) for one in heard if issubclass(one.category, ConvergenceWarning)]
+    assert found[found.main].verdict == FAILS
+    assert len(said) == 1
+    assert f"{found.main} fails: {found[found.main].numbers}" in said[0]
