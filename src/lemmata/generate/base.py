@@ -154,7 +154,8 @@ class Generative(Neural):
     def _refuse_classes(self, y: Any) -> None:
         """ValueError for classes to draw from, where a model has none."""
         if y is not None:
-            raise ValueError(f"y was given, but this {type(self).__name__} was fitted without classes: leave it out.")  # fmt: skip
+            name = type(self).__name__
+            raise ValueError(f"y was given to a {name} that has no classes: leave it out.")
 
 
 class Likelihood:
