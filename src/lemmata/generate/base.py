@@ -1,6 +1,6 @@
 """Generative models on networks: draw rows like those seen, and, where the model has a density, say how probable a row is.
 
-    class Model(Likelihood, Generative): …     has score_samples, the exact ln p(x)
+    class Model(DensityModel, Generative): …     has score_samples, the exact ln p(x)
     class Model(Generative): …                 has a bound, or draws only
 
 The network speaks torch: `log_prob(x)` gives (B,), `sample(n, generator)` gives (n, …) in the units of the rows.
@@ -158,7 +158,7 @@ class Generative(Neural):
             raise ValueError(f"y was given to a {name} that has no classes: leave it out.")
 
 
-class Likelihood:
+class DensityModel:
     """A generative model that knows how probable a row is."""
 
     def score_samples(self: Any, X: Any) -> Array:
