@@ -1,4 +1,4 @@
-"""Tables for the docs: models and their sources (README.md), what `tol` means (docs/core.md)."""
+"""Tables for the docs: models and their sources (docs/models.md), what `tol` means (docs/core.md)."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from lemmata import registry
 
 
 def models() -> str:
-    """The table of models, as it stands in README.md."""
+    """The table of models, as it stands in docs/models.md."""
     rows = [
         f"| `{name}` | {entry.summary} | {entry.source} | {', '.join(f'`{foreign}`' for foreign in entry.counterparts)} |"
         for name, entry in registry.MODELS.items()
