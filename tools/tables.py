@@ -1,8 +1,12 @@
-"""Tables for the docs: models and their sources (docs/models.md), what `tol` means (docs/core.md)."""
+"""Tables for the docs: models and their sources (docs/models.md, which this writes), what `tol` means (docs/core.md)."""
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from lemmata import registry
+
+PAGE = Path(__file__).parents[1] / "docs" / "models.md"
 
 
 def models() -> str:
@@ -33,3 +37,13 @@ def tolerances() -> str:
     return "\n".join(
         ["| model | default | what falls below `tol` at the end |", "|---|---|---|", *rows]
     )
+
+
+def main() -> None:
+    """Write the table of docs/models.md again."""
+    before, _, _ = PAGE.read_text().partition("| model | what it does")
+    PAGE.write_text(before + models() + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -132,7 +132,7 @@ class ModelOfSeries(Model):
                     f"{type(self).__name__} needs series of more than {least} values here; the shortest has n_features="
                     f"{data.shortest}: lower the order, or pass longer ones."
                 )
-            if all(np.ptp(rows, axis=1).max() == 0 for rows in data.groups):
+            if all(bool((rows == rows[:, :1]).all()) for rows in data.groups):
                 raise ValueError("every series is constant: there is nothing to predict.")
             lengths = {rows.shape[1] for rows in data.groups}
             self.n_features_in_ = lengths.pop() if len(lengths) == 1 and not _is_one(X) else 1

@@ -97,7 +97,7 @@ class AR(ModelOfSeries):
     missing: str = parameter("raise", choice("raise", "cut")).doc("""
         What to do with NaN: refuse, or cut the series in two.""")
     max_iter: int = common.max_iter(1000).doc("Has no effect: a step makes the order one larger.")
-    tol: float = common.tol(0.0).doc("Has no effect.")
+    tol: float = common.tol(0.0).doc("Has no effect: each order is solved for exactly.")
     random_state: Any = common.random_state().doc("Has no effect in `fit`: nothing is drawn.")
     verbose: int = common.verbose()
     checkpoint: Any = common.checkpoint()

@@ -26,7 +26,8 @@ import numpy as np
 from lemmata.core.engine import run_tasks
 
 Array = np.ndarray
-CHUNK = 2**15  # values at a time: they stay in the cache while all lags are formed
+CHUNK = 2**14  # values at a time: they stay in the cache while all lags are formed
+TASK = 2**17  # values that a thread takes
 
 
 @dataclass(frozen=True)
@@ -117,21 +118,25 @@ def sum_products(x: Array, order: int, origin: float) -> tuple[Array, float]:
     so that two products of matrices hold all lags on their diagonals.
     """
     L = max(order, 8)
-    step = max(CHUNK // L, 1) * L
-    starts = range(0, len(x), step)
-    found, sums = np.zeros((len(starts), order + 1)), np.zeros(len(starts))
+    chunk = max(CHUNK // L, 1) * L
+    starts = range(0, len(x), TASK // chunk * chunk)
+    found, sums = np.zeros((len(starts), 2, L, L)), np.zeros(len(starts))
 
     def form(task: int) -> None:
-        a = starts[task]
-        y = np.zeros(step + L)
-        here = x[a : a + step + order]
-        y[: len(here)] = here
-        y[: len(here)] -= origin
-        sums[task] = y[: min(step, len(x) - a)].sum()
-        lines = y.reshape(-1, L)
-        same, next_ = lines[:-1].T @ lines[:-1], lines[:-1].T @ lines[1:]
-        for k in range(order + 1):
-            found[task, k] = np.trace(same, k) + np.trace(next_, k - L)
+        y = np.empty(chunk + L)
+        stop = min(starts[task] + starts.step, len(x))
+        for a in range(starts[task], stop, chunk):
+            here = x[a : a + chunk + order]
+            y[len(here) :] = 0.0
+            np.subtract(here, origin, out=y[: len(here)])
+            sums[task] += y[: min(chunk, stop - a)].sum()
+            lines = y.reshape(-1, L)
+            found[task, 0] += lines[:-1].T @ lines[:-1]
+            found[task, 1] += lines[:-1].T @ lines[1:]
 
     run_tasks(form, len(starts))
-    return found.sum(axis=0), float(sums.sum())
+    same, following = found.sum(axis=0)
+    lags = range(order + 1)
+    return np.array([np.trace(same, k) + np.trace(following, k - L) for k in lags]), float(
+        sums.sum()
+    )
