@@ -267,6 +267,9 @@ MODELS: dict[str, Entry] = {
         "lemmata.generate.series.estimator", "Autoregressive process: forecasts, spectrum, exact likelihood", "CIL 5.1",
         ("statsmodels.tsa.ar_model.AutoRegResultsWrapper",),
     ),
+    "NormalizingFlow": Entry(
+        "lemmata.generate.flows.estimator", "A density by bijections of a normal one: exact ln p, and samples", "CIL 5.2",
+    ),
 }  # fmt: skip
 
 FUNCTIONS: dict[str, str] = {

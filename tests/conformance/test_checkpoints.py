@@ -71,6 +71,7 @@ OTHERS = {
     "schedule": ["linear"],
     "seed_words": [{0: [1]}],
     "tokenizer": [Tokenizer(lowercase=False)],
+    "widths": [(4,)],
     "weights_init": [np.array([0.25, 0.75])],
 }
 

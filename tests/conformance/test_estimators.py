@@ -86,6 +86,7 @@ SETTINGS: dict[str, dict] = {
     "NeuralClassifier": {"max_iter": 30, "learning_rate": 0.02},
     "NeuralRegressor": {"max_iter": 30, "learning_rate": 0.02},
     "AR": {"order": 1},
+    "NormalizingFlow": {"n_transforms": 2, "widths": (8,), "max_iter": 5, "test_fraction": 0.0},
 }
 COMPLETION = [
     name for name, entry in registry.MODELS.items() if entry.module.startswith("lemmata.completion")
@@ -150,6 +151,13 @@ HOPELESS: dict[str, dict] = {
     "NeuralClassifier": {"max_iter": 1, "learning_rate": 1e-6},
     "NeuralRegressor": {"max_iter": 1, "learning_rate": 1e-6},
     "AR": {"order": 0},  # of random walks
+    # a covariance of 50 columns, fitted to ten rows
+    "NormalizingFlow": {
+        "recipe": "affine",
+        "max_iter": 200,
+        "learning_rate": 0.1,
+        "test_fraction": 0.5,
+    },
     # further steps would not help: too few entries are too few
     **{name: {"max_iter": 30} for name in COMPLETION},
 }
@@ -255,6 +263,7 @@ NUMBERLESS = (
     "SoftImpute",
     "LightweightCoreset",
     "NearestNeighbors",  # more than there are rows is refused when they are asked for
+    "NormalizingFlow",
     "Nystroem",  # as scikit-learn's: more than there are rows is all of them
     "RBFSampler",
 )

@@ -71,6 +71,7 @@ IN_ONE_PIECE = {
     "LogisticRegressionCV",
     *common.COMPLETION,
     "Autoencoder",
+    "NormalizingFlow",
     "NeuralClassifier",
     "NeuralRegressor",
 }
@@ -90,6 +91,7 @@ COUNTS_PARTS = {
     "SVC",
     "SVR",
     "Autoencoder",
+    "NormalizingFlow",
 }
 # multipliers of the hinge are in their box exactly; the likelihood of a chain is a sum over all tokens
 WIDE = {**common.WIDE, "LinearSVC": {"dual_coef_"}, "LDA": {"chain_log_likelihoods_"}}
@@ -353,7 +355,12 @@ LARGE_OF = {
 SLOW = {"LDA": 20, "LatentDirichletAllocation": 20, "PLSA": 8}
 
 
-TORCH = {"Autoencoder", "NeuralClassifier", "NeuralRegressor"}  # has threads of its own
+TORCH = {
+    "Autoencoder",
+    "NormalizingFlow",
+    "NeuralClassifier",
+    "NeuralRegressor",
+}  # has threads of its own
 
 
 @pytest.mark.parametrize("name", [name for name in common.MODELS if name not in TORCH])

@@ -1,8 +1,12 @@
 """Generative models: draw new rows like those seen, and say how probable a row is.
 
-Series (`AR`) factorise a density over time.
+Series (`AR`) factorise a density over time; flows (`NormalizingFlow`) bend a normal density by bijections. `Density` makes any
+function of rows that gives ln p certifiable.
 """
 
 from lemmata.registry import lazily
 
-__getattr__, __dir__, __all__ = lazily(__name__, {"series.estimator": "AR"})
+__getattr__, __dir__, __all__ = lazily(
+    __name__,
+    {"series.estimator": "AR", "flows.estimator": "NormalizingFlow", "foreign": "Density"},
+)

@@ -105,7 +105,7 @@ def certify_network(model: Any, data: Any, test: Any = None, *, seconds: float |
     attributes: dict[str, Any] = {} if test is None else {"X_test": test, "y_test": test.targets}
     attributes["properties"] = requested_properties(model.module_)
     fit = Fit(model, data, data.targets, data.weights, model.trace_, steps, attributes)
-    checked = (*model.claims, *model.more_claims)
+    checked = (*model._claims(), *model.more_claims)
     if model.more_claims or attributes["properties"]:
         checked = (*checked, *occasional_claims(fit))
     request = Request(seconds=seconds, verbose=model.verbose)

@@ -176,5 +176,9 @@ CERTIFIERS: tuple[tuple[tuple[str, ...], str], ...] = (
         ),
         "embedding.vectors.certifying:answer",
     ),
+    (
+        ("lemmata.generate.Density", "lemmata.generate.Flow", "torch.distributions.Distribution"),
+        "generate.foreign:answer",
+    ),
     (("torch.nn.Module",), "nets.certifying:answer"),
 )  # fmt: skip

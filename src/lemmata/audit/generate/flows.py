@@ -1,0 +1,256 @@
+"""Claims about normalizing flows (CIL 5.2): the bijection inverts, its determinants are those of its Jacobian, and the
+density that follows makes new rows more probable than independent columns.
+
+    x = F(z),    ln p(x) = ln p_Z(F⁻¹(x)) − ln|det J_F(F⁻¹(x))|                                                          (5.12)
+
+Jacobians are autograd's, of the map that is run here in float64; a row at a time could differ from rows together (batch
+norm), so that both are compared. A base density is known if it equals N(0, I) at its own draws, or is one of
+torch.distributions.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from lemmata.audit.generate.densities import (
+    RISK,
+    SENTENCE,
+    compare_with_independent,
+    cost_of_row,
+    log_density,
+    mass_one,
+    new_rows,
+    require_mass,
+)
+from lemmata.audit.kernel import claims as k
+from lemmata.audit.kernel.attributes import attributes_sound, discrepancy, statements_true
+from lemmata.audit.nets.modules import rows_of
+from lemmata.audit.nets.stated import float_type, stated_rows, unsound_network
+
+Array = np.ndarray
+
+MOST, NUMBERS = 64, 512  # rows, and rows times columns, of which Jacobians are computed
+NEAR = {"float64": 1e-6, "float32": 5e-3}  # errors of values, relative, and of ln|det|, in nats
+
+
+class Bijection(NamedTuple):
+    """A flow as claims see it: functions of tensors (m, d), each giving a value and ln|det| of every row."""
+
+    forward: Callable[[Any], tuple[Any, Any]]
+    inverse: Callable[[Any], tuple[Any, Any]]
+    base: Any  # has log_prob(z)
+    dtype: Any  # of the tensors that it takes
+
+
+@k.fact(cost=k.free)
+def bijection(fit: k.Fit) -> Bijection:
+    if fit.has("bijection"):
+        return fit.bijection
+    import torch
+
+    net = copy.deepcopy(fit.module_).double().cpu().eval()
+    return Bijection(net.forward, net.inverse, net.base, torch.float64)
+
+
+class FlowErrors(NamedTuple):
+    """The largest errors of a flow over some rows."""
+
+    rows: int
+    back: float  # |F(F⁻¹(x)) − x| / (|x| + deviation of the column)
+    forth: float  # |F⁻¹(F(z)) − z| / (1 + |z|)
+    inverse_det: float  # |stated − autograd's ln|det J||, nats, of F⁻¹
+    forward_det: float  # of F
+    alone: float  # of one row by itself: value and ln|det|
+    steep: int  # rows left out, whose Jacobian is too ill-conditioned for a determinant
+    near: float  # what rounding explains
+    known_base: bool
+
+
+def _cost(fit: k.Fit) -> float:
+    d = fit.data.shape[1]
+    return 6.0 * d * min(MOST, max(1, NUMBERS // d)) * cost_of_row(fit) + 2.0 * fit.data.size
+
+
+@k.fact(cost=_cost)
+def flow_errors(fit: k.Fit) -> FlowErrors:
+    """Run the flow both ways on rows of the data, and on draws of N(0, I)."""
+    import torch
+
+    flow, (n, d) = bijection(fit), fit.data.shape
+    count = min(n, MOST, max(1, NUMBERS // d))
+    rng = np.random.default_rng(n)
+    rows = rows_of(fit.data, np.sort(rng.permutation(n)[:count])).astype(np.float64)
+    spread = torch.from_numpy(np.where(np.ptp(rows, axis=0) > 0, rows.std(axis=0), 1.0))
+    x, z = (torch.from_numpy(part).to(flow.dtype) for part in (rows, rng.normal(size=(count, d))))
+    code, inverse_det = flow.inverse(x)
+    again, _ = flow.forward(code)
+    image, _ = flow.forward(z)
+    back, _ = flow.inverse(image)
+    one = flow.inverse(x[:1])
+    alone = max(_largest(one[0] - code[:1]), _largest(one[1] - inverse_det[:1]))
+    inverse_off, steep = _determinant_error(flow.inverse, x)
+    forward_off, steeper = _determinant_error(flow.forward, code.detach())
+    normal = -0.5 * z.square().sum(1) - 0.5 * d * math.log(2 * math.pi)
+    known = type(flow.base).__module__.startswith("torch.distributions")
+    with torch.no_grad():
+        stated = flow.base.log_prob(z)
+        same = stated.shape == (count,) and _largest(stated - normal) <= 1e-4 * d
+    return FlowErrors(
+        count, _largest((again - x) / (x.abs() + spread)), _largest((back - z) / (1 + z.abs())),
+        inverse_off, forward_off, alone, max(steep, steeper), NEAR[str(flow.dtype).removeprefix("torch.")],
+        known or same,
+    )  # fmt: skip
+
+
+def _largest(difference: Any) -> float:
+    """The largest size of a tensor's numbers; infinite where one is not a number."""
+    found = np.abs(difference.detach().double().numpy())
+    return float(found.max(initial=0.0)) if np.isfinite(found).all() else math.inf
+
+
+def _determinant_error(function: Any, x: Any) -> tuple[float, int]:
+    """The largest error of the ln|det| that a map states, by autograd's Jacobian, over rows; and rows that are left out."""
+    import torch
+
+    x = x.detach().clone().requires_grad_(True)
+    value, stated = function(x)
+    columns = [
+        torch.autograd.grad(value[:, j].sum(), x, retain_graph=True, allow_unused=True)[0]
+        for j in range(value.shape[1])
+    ]
+    empty = torch.zeros_like(x)
+    J = torch.stack([empty if one is None else one for one in columns], 1).detach().double()
+    if not torch.isfinite(J).all():
+        return math.inf, 0
+    flat = (
+        torch.linalg.cond(J) * torch.finfo(x.dtype).eps > NEAR[str(x.dtype).removeprefix("torch.")]
+    )
+    off = (stated.detach().double() - torch.linalg.slogdet(J)[1])[~flat]
+    return _largest(off), int(flat.sum())
+
+
+@k.proved(
+    "on these rows the flow and its inverse undo each other, both ways", "CIL (5.10)", needs=(flow_errors,)
+)  # fmt: skip
+def inverts(fit: k.Fit) -> k.Evidence:
+    """F(F⁻¹(x)) of rows and F⁻¹(F(z)) of draws of N(0, I)."""
+    found = flow_errors(fit)
+    advice = "an inverse is not that of its forward, it draws (dropout), or a map folds over (planar_invertible)"
+    note = f"{found.rows} rows: {found.back:.2g} back, {found.forth:.2g} forth"
+    return k.at_most(max(found.back, found.forth), found.near, advice, unit="relative error", note=note)  # fmt: skip
+
+
+@k.proved(
+    "on these rows ln|det| is that of the Jacobian by autograd, both ways",
+    "CIL (5.11), J_F at F⁻¹(x)",
+    needs=(flow_errors,),
+)
+def log_det_true(fit: k.Fit) -> k.Evidence:
+    found = flow_errors(fit)
+    if found.steep == found.rows:
+        raise k.CannotTell("the Jacobians are too ill-conditioned for a determinant")
+    advice = (
+        "a term of ln|det J| is missing, has the wrong sign, or is taken at x instead of at F⁻¹(x)"
+    )
+    note = f"{found.rows - found.steep} rows: {found.inverse_det:.2g} of F⁻¹, {found.forward_det:.2g} of F"
+    off = max(found.inverse_det, found.forward_det)
+    return k.at_most(off, found.near, advice, unit="|error|, nats", note=note)
+
+
+def require_sound_flow(fit: k.Fit) -> None:
+    """Raise CannotTell unless the density that the flow states has a mass of 1, as far as these rows show."""
+    found = flow_errors(fit)
+    if max(found.back, found.forth) > found.near:
+        raise k.CannotTell("the flow does not invert, so that it is no density to compare: see inverts")  # fmt: skip
+    if max(found.inverse_det, found.forward_det, found.alone) > found.near:
+        raise k.CannotTell("its determinants are not those of its Jacobian: see log_det_true")
+    if not found.known_base:
+        require_mass(fit)
+
+
+@k.statistical(SENTENCE, "CIL 5.2", confidence=1 - RISK, needs=(new_rows, flow_errors))
+def beats_independent(fit: k.Fit) -> k.Evidence:
+    """Signs of ln p − ln q, q the product of the columns' normals, of a flow that inverts with true determinants."""
+    rows = new_rows(fit).new
+    require_sound_flow(fit)
+    import torch
+
+    flow = bijection(fit)
+    with torch.no_grad():
+        x = torch.from_numpy(rows[:MOST]).to(flow.dtype)
+        code, log_det = flow.inverse(x)
+        ours = (flow.base.log_prob(code) + log_det).double().numpy()
+    if np.abs(ours - log_density(fit, rows[:MOST])).max() > found_tolerance(flow, ours):
+        raise k.CannotTell("log_prob is not that of its bijection and base (5.12)")
+    return compare_with_independent(fit)
+
+
+def found_tolerance(flow: Bijection, values: Array) -> float:
+    """What rounding explains of the difference between two ways to compute ln p."""
+    return NEAR[str(flow.dtype).removeprefix("torch.")] * (1 + float(np.abs(values).max()))
+
+
+@k.proved(
+    "planar maps have ⟨u,θ⟩ > −1, Sylvester maps r_ii r̃_ii > −1: with 0 ≤ φ′ ≤ 1 each is a bijection",
+    "CIL 5.2.4 (the condition is missing there)",
+)
+def planar_invertible(fit: k.Fit) -> k.Evidence:
+    if not fit.has("module_"):
+        raise k.CannotTell("its transforms are not shown")
+    found = dict(_slopes(fit.module_))
+    if not found:
+        raise k.CannotTell("it has no planar and no Sylvester maps")
+    name, least = min(found.items(), key=lambda item: item[1])
+    advice = f"{name} folds over: where the slope is negative two z have one x"
+    note, unit = f"{len(found)} maps, least in {name}", "least ⟨u,θ⟩ or r_ii r̃_ii"
+    return k.at_least(least, np.nextafter(-1.0, 0.0), advice, unit=unit, note=note)
+
+
+def _slopes(module: Any) -> Iterator[tuple[str, float]]:
+    """The least ⟨u,θ⟩, or r_ii r̃_ii, of every part that has such parameters."""
+    for name, part in module.named_modules():
+        if hasattr(part, "u") and hasattr(part, "theta"):
+            u, theta = (t.detach().double() for t in (part.u, part.theta))
+            yield name, float(u @ theta)
+        elif hasattr(part, "R") and hasattr(part, "R_tilde"):
+            R, R_tilde = (t.detach().double() for t in (part.R, part.R_tilde))
+            yield name, float((R.diagonal() * R_tilde.diagonal()).min())
+
+
+# --- what a fit states ------------------------------------------------------------------------------------------------
+
+
+def _statement_errors(fit: k.Fit) -> Mapping[str, float]:
+    """loss_ : the mean of −ln p over the rows that it is of."""
+    some, weights = stated_rows(fit)
+    values = -log_density(fit, rows_of(fit.data, some))
+    size = 1 + float(np.abs(values).mean()) + fit.data.shape[1]
+    loss = float(np.average(values, weights=weights))
+    return {"loss_": discrepancy(fit.loss_, loss, size, k.rounding(float_type(fit), 4096))}
+
+
+def _cost_of_statement(fit: k.Fit) -> float:
+    return min(fit.data.shape[0], 2000) * 4.0 * cost_of_row(fit)
+
+
+FLOW_CLAIMS: tuple[Any, ...] = (
+    attributes_sound({"loss_": ""}, unsound_network),
+    statements_true(_statement_errors, cost=_cost_of_statement, unchecked="test_rows_"),
+    beats_independent,
+    inverts,
+    log_det_true,
+)
+PLANAR_CLAIMS: tuple[Any, ...] = (planar_invertible,)
+MORE_FLOW_CLAIMS: tuple[Any, ...] = (mass_one,)
+# of flows that state nothing about rows: a module, another library's
+FOREIGN_FLOW_CLAIMS: tuple[Any, ...] = (
+    attributes_sound({}),
+    statements_true(lambda fit: {}, cost=k.free),
+    *FLOW_CLAIMS[2:],
+    mass_one,
+)

@@ -1,0 +1,14 @@
+"""Normalizing flows: bijections whose determinant is known, composed (CIL 5.2)."""
+
+from lemmata.registry import lazily
+
+__getattr__, __dir__, __all__ = lazily(
+    __name__,
+    {
+        "estimator": "NormalizingFlow",
+        "flow": "Flow StandardNormal Standardisation",
+        "transforms": "AffineMap ActNorm Planar Sylvester",
+        "couplings": "AdditiveCoupling AffineCoupling SplineCoupling",
+    },
+    ("torch", "deep"),
+)

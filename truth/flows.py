@@ -1,0 +1,178 @@
+"""Planted densities: flows that are right, with a wrong sign, a dropped term, a fold, or draws of their own; densities with and
+without a mass of 1.
+
+A flow of a rotated and bent normal density is built by hand, so that it is known to beat independent columns on its own draws.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+import numpy as np
+from scipy.stats import multivariate_normal
+
+import lemmata
+from lemmata.generate import Density
+from truth.harness import Case, problems
+
+ROWS = 400
+CLAIMS = ("beats_independent", "inverts", "log_det_true", "mass_one")
+
+
+def _truths(**others: bool) -> dict[str, bool]:
+    return {**dict.fromkeys(CLAIMS, True), **others}
+
+
+def _right_flow(seed: int):
+    import torch
+
+    from lemmata.generate.flows import AffineMap, Flow, Planar, StandardNormal
+
+    torch.manual_seed(seed)
+    flow = Flow([Planar(2), AffineMap(2), Planar(2)], StandardNormal(2)).double()
+    with torch.no_grad():
+        for weight in flow.parameters():
+            weight.add_(0.3 * torch.randn_like(weight))
+        flow.transforms[1].lower.copy_(torch.tensor([[0.0, 0.0], [1.5, 0.0]]))
+        flow.transforms[1].log_scale.clamp_(-0.5, 0.5)
+    return flow
+
+
+def _draw(flow, seed: int) -> np.ndarray:
+    import torch
+
+    with torch.no_grad():
+        return flow.sample(ROWS, torch.Generator().manual_seed(seed)).numpy()
+
+
+@problems(seeds=12, quick=1)
+def flows(seed: int) -> Iterator[Case]:
+    import torch
+    from torch import nn
+
+    from lemmata.generate.flows import Flow, Planar
+
+    class WrongSign(Planar):
+        def inverse(self, x):
+            z, log_det = super().inverse(x)
+            return z, -log_det
+
+    class DroppedTerm(Planar):
+        def inverse(self, x):
+            z, log_det = super().inverse(x)
+            return z, 0 * log_det
+
+    class Folded(Planar):
+        """⟨u,θ⟩ = −3: where θᵀz is near 0 it turns back."""
+
+        @property
+        def u(self):
+            return -3 * self.theta / (self.theta @ self.theta)
+
+        def forward(self, z):
+            value = torch.tanh(z @ self.theta + self.bias)
+            slope = 1 + (1 - value * value) * (self.u @ self.theta)
+            return z + value[:, None] * self.u, slope.abs().log()
+
+    class Noisy(nn.Module):
+        """Dropout that eval() does not switch off, in the shift."""
+
+        def forward(self, z):
+            return z + nn.functional.dropout(torch.full_like(z, 0.2)), z.new_zeros(len(z))
+
+        def inverse(self, x):
+            return x - nn.functional.dropout(torch.full_like(x, 0.2)), x.new_zeros(len(x))
+
+    right = _right_flow(seed)
+    X, new = _draw(right, 2 * seed), _draw(right, 2 * seed + 1)
+    gain = _true_gain(right, X, seed)
+
+    def certify(flow):
+        return lemmata.certify(flow, X, X_test=new, seconds=60)
+
+    truths = {**_truths(beats_independent=gain > 0.5), "planar_invertible": True}
+    yield Case("right", certify(right), truths, easy=CLAIMS[1:])
+    first, *rest = list(right.transforms)
+    for label, kind in (("wrong sign", WrongSign), ("a dropped term", DroppedTerm)):
+        spoilt = kind(2).double()
+        spoilt.load_state_dict(first.state_dict())
+        flow = Flow([spoilt, *rest], right.base)
+        truths = {"inverts": True, "log_det_true": False, "beats_independent": False}
+        yield Case(label, certify(flow), truths, easy=("log_det_true",))
+    folded = Folded(2).double()
+    folded.load_state_dict(first.state_dict())
+    flow = Flow([folded, *rest], right.base)
+    truths = {"inverts": False, "planar_invertible": False, "beats_independent": False}
+    yield Case("folded planar map", certify(flow), truths, easy=("planar_invertible",))
+    flow = Flow([Noisy(), *right.transforms], right.base)
+    truths = {"inverts": False, "beats_independent": False, "mass_one": False}
+    yield Case("dropout left on", certify(flow), truths, easy=("inverts",))
+
+
+def _true_gain(flow, X: np.ndarray, seed: int) -> float:
+    """The share of 100,000 rows that the flow finds more probable than normals of the training columns."""
+    import torch
+
+    with torch.no_grad():
+        many = flow.sample(100_000, torch.Generator().manual_seed(10_000 + seed))
+        own = flow.log_prob(many).numpy()
+    rows, s = many.numpy(), X.std(axis=0)
+    other = -0.5 * (((rows - X.mean(axis=0)) / s) ** 2).sum(1) - np.log(2 * math.pi * s[0] * s[1])
+    return float((own > other).mean())
+
+
+@problems(seeds=12, quick=1)
+def transformed_distributions(seed: int) -> Iterator[Case]:
+    """torch.distributions with a transform of one's own, which tells the truth about its determinant or does not."""
+    import torch
+    from torch import distributions as D
+
+    class Shear(D.Transform):
+        domain = codomain = D.constraints.real_vector
+        bijective = True
+        lie = 0.0
+
+        def _call(self, z):
+            return torch.stack([z[:, 0], 2 * z[:, 1] + 1.5 * z[:, 0]], 1)
+
+        def _inverse(self, x):
+            return torch.stack([x[:, 0], (x[:, 1] - 1.5 * x[:, 0]) / 2], 1)
+
+        def log_abs_det_jacobian(self, z, x):
+            return z.new_full((len(z),), math.log(2) + self.lie)
+
+    base = D.Independent(D.Normal(torch.zeros(2).double(), torch.ones(2).double()), 1)
+    torch.manual_seed(seed)
+    for label, lie in (("true log_abs_det_jacobian", 0.0), ("one that lies", -1.0)):
+        shear = Shear()
+        shear.lie = lie
+        law = D.TransformedDistribution(base, [shear])
+        X, new = (law.sample((ROWS,)).numpy() for _ in range(2))
+        found = lemmata.certify(law, X, X_test=new, seconds=60)
+        good = lie == 0
+        truths = _truths(log_det_true=good, mass_one=good, beats_independent=good)
+        yield Case(label, found, truths, easy=("inverts", "log_det_true", "mass_one"))
+
+
+@problems(seeds=12, quick=1)
+def functions(seed: int) -> Iterator[Case]:
+    """A function that gives ln p, of a mass of 1 and of e; on rows of which it is the law, or which are independent."""
+    law = multivariate_normal([0, 3], [[1, 0.8], [0.8, 1]])
+    X, new = (law.rvs(ROWS, random_state=2 * seed + at) for at in range(2))
+    for label, more in (
+        ("the law", 0.0),
+        ("unnormalised", 1.0),
+        ("half of the mass", -math.log(2)),
+    ):
+        found = lemmata.certify(
+            Density(lambda rows, more=more: law.logpdf(rows) + more), X, X_test=new
+        )
+        truths = {"mass_one": more == 0, "beats_independent": more == 0}
+        yield Case(label, found, truths, easy=("mass_one",))
+    rng = np.random.default_rng(seed)
+    X, new = (rng.normal([0, 3], size=(ROWS, 2)) for _ in range(2))
+    found = lemmata.certify(Density(law.logpdf), X, X_test=new)
+    yield Case(
+        "of other rows", found, {"mass_one": True, "beats_independent": False}, easy=("mass_one",)
+    )
