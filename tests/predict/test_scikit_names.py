@@ -4,12 +4,13 @@ import warnings
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from numpy.testing import assert_allclose
 from sklearn import linear_model as theirs
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_iris
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import cross_val_predict
-from sklearn.preprocessing import scale
+from sklearn.preprocessing import normalize, scale
 from sklearn.svm import SVC as TheirSVC
 
 import lemmata
@@ -161,3 +162,17 @@ def test_probabilities_of_rows_left_out_are_calibrated_and_stored(tmp_path):
         model.predict_proba(X)
     with pytest.raises(ValueError, match="two rows of each class"):
         lemmata.SVC(probability=True).fit(X[:9], np.arange(9) == 0)
+
+
+@pytest.mark.parametrize("name", ["LogisticRegression", "LinearSVC"])
+@pytest.mark.parametrize("classes", [2, 5])
+def test_on_short_sparse_columns_the_solver_stops_where_the_claim_about_slopes_holds(name, classes):
+    """Rows of unit length over many rare words, as tf-idf makes them: ‖x_j‖ is far below √n."""
+    rng = np.random.default_rng(0)
+    words = sp.random_array((1500, 3000), density=0.01, rng=rng, format="csr")
+    X = normalize(words)
+    y = (X @ rng.normal(size=(3000, classes)) + 0.1 * rng.normal(size=(1500, classes))).argmax(
+        axis=1
+    )
+    found = getattr(lemmata, name)().fit(X, y).certify(X, y)
+    assert {"near_optimum", "first_order_point"} <= set(found.held), found

@@ -34,7 +34,7 @@ COMPILED = 2**12  # rows times problems from which some hundred passes are worth
 class MarginDualState:
     """Multipliers, weights, and which rows are still looked at, of m problems."""
 
-    version = 1
+    version = 2
     layout: ClassVar[dict[str, str | type]] = {
         "alpha": "m n >=0",
         "w": "m D",
@@ -51,6 +51,12 @@ class MarginDualState:
     dual: Array  # (m,)
     steps: int
     seed: int
+    slope: float = 0.0  # the largest of the primal, by its scale; 0 of the hinge, which has kinks
+
+    @classmethod
+    def upgrade(cls, fields: dict[str, Any], version: int) -> dict[str, Any]:
+        """Version 1 stopped by the gap alone."""
+        return {**fields, "slope": 0.0}
 
     @property
     def gap(self) -> float:
@@ -135,14 +141,24 @@ class DualAlgorithm:
         if self.squared:
             counted = s > 0
             dual -= (state.alpha[:, counted] ** 2 @ (1 / s[counted])) / (4 * self.C)
-        return replace(state, primal=primal, dual=dual)
+        return replace(state, primal=primal, dual=dual, slope=self._slope(state, data, missing))
+
+    def _slope(self, state: MarginDualState, data: LinearProblem, missing: Array) -> float:
+        """The largest slope of ‖w‖²/2C + Σ s missing² by a feature, over what `LinearProblem.slack` compares it with."""
+        if not self.squared:
+            return 0.0
+        c, s = data.classes_and_weights
+        X, d = as_rows(data.data.source), data.data.shape[1]
+        G = state.w[:, :d] / self.C - 2 * (X.T @ (signs(c, data.m) * missing * s[:, None])).T
+        lengths = data.lengths if np.ndim(data.lengths) == 0 else data.lengths[:, :d]
+        return float((np.abs(G) / np.minimum(data.total, lengths)).max())
 
     def objective(self, state: MarginDualState) -> float:
         return float(state.primal.sum()) / self.C
 
     def extras(self, state: MarginDualState) -> dict[str, float]:
         return {
-            "gradient": 0.0,
+            "gradient": state.slope,
             "gap": max(state.gap, 0.0),
             "dual": float(state.dual.sum()) / self.C,
         }

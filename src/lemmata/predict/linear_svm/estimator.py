@@ -63,9 +63,11 @@ class LinearSVC(LinearClassifier, Classifier):
     _: KW_ONLY
     dual: Any = parameter("auto", "boolean", choice("auto")).doc("""
         Has no effect: the minimum is the same, and `method` says how to find it.""")
-    tol: float = common.tol(1e-4).doc("""
-        When to stop: the duality gap is at most tol times the objective (method="subgradient": the
-        objective changes by less).""")
+    tol: float = common.tol(
+        1e-4
+    ).doc("""
+        When to stop: the duality gap is at most tol times the objective and, of the squared hinge,
+        no slope exceeds tol times its scale (method="subgradient": the objective changes by less).""")
     C: float = parameter(1.0, Interval(Real, 0, None, closed="right")).doc("""
         How much the losses count; np.inf for the hard margin, which data that cannot be separated
         do not have.""")

@@ -419,16 +419,30 @@ class LinearProblem:
         """Return what is left to gain, in two ways, each relative.
 
         First the largest entry of the subgradient over Σs, as scikit-learn measures it, or over the lasso penalty if that
-        is smaller: the dual point has to be shrunk by as much. Then, where there is a ridge, the duality gap ‖∇F‖²/2λ over F,
+        is smaller: the dual point has to be shrunk by as much. Sparse columns may be much shorter than √Σs (words of tf-idf),
+        and their slopes are compared with their own length times that of the slopes of a constant, √(Σs p(1 − p)).
+        Then, where there is a ridge, the duality gap ‖∇F‖²/2λ over F,
         with a free intercept counted as if it had one.
         """
         v = self.violation(point)
         scale = min(self.total, float(self.lasso.max()) if self.has_lasso else math.inf)
-        first, gap = float(np.abs(v).max()) / scale, 0.0
+        first, gap = float((np.abs(v) / np.minimum(scale, self.lengths)).max()), 0.0
         if self._moduli is not None:
             with np.errstate(over="ignore"):
                 gap = float(0.5 * np.sum(v**2 / self._moduli)) / max(point.loss, SMALLEST)
         return first, gap
+
+    @cached_property
+    def lengths(self) -> Array | float:
+        """√(Σs p_k(1 − p_k)) ‖x_j‖ of the columns of a sparse matrix, (m, D); infinite for empty ones, and for other data."""
+        X = self.data.source
+        if not (self.data.in_memory and sp.issparse(X)):
+            return math.inf
+        c, s = self.classes_and_weights
+        share = np.array([s[c == k].sum() for k in range(max(self.m, 2))])[-self.m :] / self.total
+        squares = np.append(s @ X.multiply(X), math.inf)[: self.D]
+        found = np.sqrt(self.total * np.multiply.outer(share * (1 - share), squares))
+        return np.where(found > 0, found, math.inf)
 
     @cached_property
     def _moduli(self) -> Array | None:
