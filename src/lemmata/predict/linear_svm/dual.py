@@ -150,8 +150,8 @@ class DualAlgorithm:
         c, s = data.classes_and_weights
         X, d = as_rows(data.data.source), data.data.shape[1]
         G = state.w[:, :d] / self.C - 2 * (X.T @ (signs(c, data.m) * missing * s[:, None])).T
-        lengths = data.lengths if np.ndim(data.lengths) == 0 else data.lengths[:, :d]
-        return float((np.abs(G) / np.minimum(data.total, lengths)).max())
+        scale = np.broadcast_to(np.minimum(data.total, data.lengths), (data.m, data.D))[:, :d]
+        return float((np.abs(G) / scale).max())
 
     def objective(self, state: MarginDualState) -> float:
         return float(state.primal.sum()) / self.C
