@@ -20,10 +20,9 @@ from lemmata.data import DataNotFound, a9a
 from lemmata.predict.logistic import newton
 from lemmata.predict.logistic.lbfgs import LBFGSAlgorithm
 from lemmata.predict.logistic.newton import NewtonAlgorithm
-from lemmata.predict.logistic.problem import (
-    LinearProblem,
+from lemmata.predict.logistic.problem import LinearProblem, NearOptimum
+from lemmata.predict.logistic.surrogates import (
     LogisticSurrogate,
-    NearOptimum,
     SoftmaxSurrogate,
     SquaredHingeSurrogate,
 )

@@ -22,10 +22,9 @@ from lemmata.predict.logistic.l1 import (
 )
 from lemmata.predict.logistic.lbfgs import LBFGSAlgorithm
 from lemmata.predict.logistic.newton import NewtonAlgorithm
-from lemmata.predict.logistic.problem import (
-    LinearProblem,
+from lemmata.predict.logistic.problem import LinearProblem, NearOptimum
+from lemmata.predict.logistic.surrogates import (
     LogisticSurrogate,
-    NearOptimum,
     SoftmaxSurrogate,
     SquaredHingeSurrogate,
 )

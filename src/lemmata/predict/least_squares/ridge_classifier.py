@@ -24,7 +24,7 @@ from lemmata.core.runs.delegate import conclude_as, fit_as
 from lemmata.core.supervised import Classifier, class_weights
 from lemmata.predict.base import LinearClassifier
 from lemmata.predict.least_squares.ridge import Ridge
-from lemmata.predict.logistic.problem import signs
+from lemmata.predict.logistic.surrogates import signs
 
 
 class RidgeClassifier(LinearClassifier, Classifier):

@@ -21,7 +21,8 @@ import scipy.sparse as sp
 from lemmata.core.engine import pick, run_tasks, worth_compiling
 from lemmata.core.store import storable
 from lemmata.predict.linear_svm.interior import margins_of
-from lemmata.predict.logistic.problem import LinearProblem, signs, squared_sizes
+from lemmata.predict.logistic.problem import LinearProblem, squared_sizes
+from lemmata.predict.logistic.surrogates import signs
 
 Array = np.ndarray
 SWEEPS = 5  # passes in a step; the gap at its end costs about half of one

@@ -34,7 +34,8 @@ from lemmata.predict.logistic.estimator import WIDE, RowSpaceProblem, penalties
 from lemmata.predict.logistic.l1 import algorithm_for
 from lemmata.predict.logistic.lbfgs import LBFGSAlgorithm
 from lemmata.predict.logistic.newton import NewtonAlgorithm
-from lemmata.predict.logistic.problem import LinearProblem, NearOptimum, SquaredHingeSurrogate
+from lemmata.predict.logistic.problem import LinearProblem, NearOptimum
+from lemmata.predict.logistic.surrogates import SquaredHingeSurrogate
 
 Array = np.ndarray
 METHODS = {"auto", "newton", "interior", "dual", "subgradient"}

@@ -25,7 +25,8 @@ import numpy as np
 from lemmata.core.engine import map_reduce
 from lemmata.core.store import storable
 from lemmata.predict.logistic.newton import SINGLE_WORK, solve_all
-from lemmata.predict.logistic.problem import LinearProblem, add_grams, parts_of, signs
+from lemmata.predict.logistic.problem import LinearProblem, add_grams, parts_of
+from lemmata.predict.logistic.surrogates import signs
 
 Array = np.ndarray
 BACK = 0.995  # how far towards the boundary a step may go

@@ -17,7 +17,8 @@ import numpy as np
 from lemmata.core.engine import map_reduce
 from lemmata.core.store import storable
 from lemmata.predict.linear_svm.interior import margins_of
-from lemmata.predict.logistic.problem import LinearProblem, signs, squared_sizes
+from lemmata.predict.logistic.problem import LinearProblem, squared_sizes
+from lemmata.predict.logistic.surrogates import signs
 
 Array = np.ndarray
 

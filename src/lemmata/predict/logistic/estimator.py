@@ -37,6 +37,7 @@ from lemmata.core.supervised import Classifier
 from lemmata.core.validation import Interval
 from lemmata.predict.base import LinearClassifier, linear_scores
 from lemmata.predict.logistic import problem as linear
+from lemmata.predict.logistic import surrogates
 from lemmata.predict.logistic.l1 import algorithm_for
 from lemmata.predict.logistic.lbfgs import LBFGSAlgorithm
 from lemmata.predict.logistic.newton import UNSEEN, NewtonAlgorithm
@@ -165,13 +166,13 @@ class LogisticRegression(LinearClassifier, Classifier):
         with np.errstate(over="ignore"):
             return float((1 - ratio) / self.C), float(ratio / self.C)
 
-    def _loss(self) -> linear.LogisticSurrogate | linear.SoftmaxSurrogate:
+    def _loss(self) -> surrogates.LogisticSurrogate | surrogates.SoftmaxSurrogate:
         k = len(self.classes_)
         if k > 2 and self.solver == "liblinear":
             raise ValueError(
                 f"solver='liblinear' tells two classes apart and y holds {k}; any other solver takes more."
             )
-        return linear.LogisticSurrogate() if k == 2 else linear.SoftmaxSurrogate(k)
+        return surrogates.LogisticSurrogate() if k == 2 else surrogates.SoftmaxSurrogate(k)
 
     def _in_row_space(self, data: Blocks) -> bool:
         """Whether the problem is solved in as many dimensions as there are rows."""

@@ -22,7 +22,8 @@ from lemmata.core.engine import pick, worth_compiling
 from lemmata.core.loop import MaxSteps, run
 from lemmata.core.store import storable
 from lemmata.predict.logistic import newton
-from lemmata.predict.logistic.problem import LinearProblem, NearOptimum, Surrogate
+from lemmata.predict.logistic.problem import LinearProblem, NearOptimum
+from lemmata.predict.logistic.surrogates import Surrogate
 
 Array = np.ndarray
 COMPILED = 400  # weights from which the sweeps of a model are worth a compiler

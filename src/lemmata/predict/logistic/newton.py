@@ -11,7 +11,8 @@ sample of its rows, with the Hessian found there.
     >>> from lemmata.core import Blocks, run
     >>> X, y = load_iris(return_X_y=True)
     >>> free, ridge = np.zeros(5), np.array([1.0, 1, 1, 1, 0])
-    >>> data, loss = Blocks.of(X).with_targets(y), linear.SoftmaxSurrogate(3)
+    >>> from lemmata.predict.logistic.surrogates import SoftmaxSurrogate
+    >>> data, loss = Blocks.of(X).with_targets(y), SoftmaxSurrogate(3)
     >>> problem = linear.LinearProblem.of(data, loss, ridge, free, intercept=True)
     >>> solution = run(NewtonAlgorithm(), problem, stop=linear.NearOptimum(1e-8))
     >>> solution.stopped, solution.step < 12
