@@ -2,7 +2,8 @@
 
     F(W) = Σᵢ sᵢ ℓ(W x̃ᵢ, cᵢ)  +  Σⱼ (½ ridgeⱼ wⱼ² + lassoⱼ |wⱼ|)              x̃ = (x, 1),  c the class of a row,  s its weight
 
-The losses stand in surrogates.py. All sums add up over blocks, so rows may be an array, sparse, a file, a stream or on a cluster: `LinearProblem.at(W)`.
+The losses stand in surrogates.py. All sums add up over blocks, so
+rows may be an array, sparse, a file, a stream or on a cluster: `LinearProblem.at(W)`.
 The gradient is summed in float64. The Hessian only steers the steps, so it may be summed in float32 (`single=True`).
 """
 
