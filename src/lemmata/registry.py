@@ -270,6 +270,10 @@ MODELS: dict[str, Entry] = {
     "NormalizingFlow": Entry(
         "lemmata.generate.flows.estimator", "A density by bijections of a normal one: exact ln p, and samples", "CIL 5.2",
     ),
+    "VAE": Entry(
+        "lemmata.generate.vae.estimator", "A code that is spread like a normal: draws new rows, and bounds ln p(x)",
+        "CIL 5.3",
+    ),
 }  # fmt: skip
 
 FUNCTIONS: dict[str, str] = {

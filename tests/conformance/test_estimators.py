@@ -87,6 +87,7 @@ SETTINGS: dict[str, dict] = {
     "NeuralRegressor": {"max_iter": 30, "learning_rate": 0.02},
     "AR": {"order": 1},
     "NormalizingFlow": {"n_transforms": 2, "widths": (8,), "max_iter": 5, "test_fraction": 0.0},
+    "VAE": {"n_components": 1, "layers": (8,), "max_iter": 20, "learning_rate": 0.01},
 }
 COMPLETION = [
     name for name, entry in registry.MODELS.items() if entry.module.startswith("lemmata.completion")
@@ -158,6 +159,7 @@ HOPELESS: dict[str, dict] = {
         "learning_rate": 0.1,
         "test_fraction": 0.5,
     },
+    "VAE": {"max_iter": 1, "learning_rate": 1e-6, "layers": (), "activation": "identity"},
     # further steps would not help: too few entries are too few
     **{name: {"max_iter": 30} for name in COMPLETION},
 }
@@ -228,6 +230,7 @@ EXPECTED_FAILURES: dict[str, dict[str, str]] = {
             "Mixture",
             "Nystroem",
             "DictionaryLearning",
+            "VAE",
         )
     },
     **{

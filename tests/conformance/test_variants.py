@@ -74,6 +74,7 @@ IN_ONE_PIECE = {
     "NormalizingFlow",
     "NeuralClassifier",
     "NeuralRegressor",
+    "VAE",
 }
 ANY_ORDER = [
     {"method": "sgd"},
@@ -92,6 +93,7 @@ COUNTS_PARTS = {
     "SVR",
     "Autoencoder",
     "NormalizingFlow",
+    "VAE",
 }
 # multipliers of the hinge are in their box exactly; the likelihood of a chain is a sum over all tokens
 WIDE = {**common.WIDE, "LinearSVC": {"dual_coef_"}, "LDA": {"chain_log_likelihoods_"}}
@@ -360,6 +362,7 @@ TORCH = {
     "NormalizingFlow",
     "NeuralClassifier",
     "NeuralRegressor",
+    "VAE",
 }  # has threads of its own
 
 

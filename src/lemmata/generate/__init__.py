@@ -1,12 +1,17 @@
 """Generative models: draw new rows like those seen, and say how probable a row is.
 
-Series (`AR`) factorise a density over time; flows (`NormalizingFlow`) bend a normal density by bijections. `Density` makes any
-function of rows that gives ln p certifiable.
+Series (`AR`) factorise a density over time; flows (`NormalizingFlow`) bend a normal density by bijections; `VAE` decodes
+normal codes, and bounds ln p. `Density` makes any function of rows that gives ln p certifiable.
 """
 
 from lemmata.registry import lazily
 
 __getattr__, __dir__, __all__ = lazily(
     __name__,
-    {"series.estimator": "AR", "flows.estimator": "NormalizingFlow", "foreign": "Density"},
+    {
+        "series.estimator": "AR",
+        "flows.estimator": "NormalizingFlow",
+        "vae.estimator": "VAE",
+        "foreign": "Density",
+    },
 )

@@ -102,13 +102,13 @@ class Generative(Neural):
             np.zeros(data.shape[1]),
         )
         unit = np.zeros(d)
-        for rows, _ in _chosen(data, learn):
+        for rows, _ in _choose_rows(data, learn):
             np.maximum(unit, np.abs(rows).max(axis=0, initial=0.0), out=unit)
         unit[unit == 0] = 1.0
-        for rows, w in _chosen(data, learn):
+        for rows, w in _choose_rows(data, learn):
             mean, total = mean + w @ (rows / unit), total + w.sum()
         mean /= total
-        for rows, w in _chosen(data, learn):
+        for rows, w in _choose_rows(data, learn):
             square += w @ np.square(rows / unit - mean)
         scale = np.sqrt(square / total)
         flat = scale <= 8 * np.finfo(data.dtype).eps  # the rounding of a constant
@@ -175,7 +175,7 @@ class DensityModel:
         return float(np.average(np.concatenate(found), weights=data.weights))
 
 
-def _chosen(data: Blocks, numbers: Array | None) -> Iterator[tuple[Array, Array]]:
+def _choose_rows(data: Blocks, numbers: Array | None) -> Iterator[tuple[Array, Array]]:
     """Blocks of rows in float64 with their weights; of the rows of these numbers, or of all."""
     start = 0
     for rows, weights in data:

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.stats import binom
 
 from lemmata.audit.kernel import claims as k
 from lemmata.audit.kernel.attributes import attributes_sound, statements_true
@@ -77,13 +78,20 @@ def new_rows(fit: k.Fit) -> NewRows:
     if test is not None:
         require_unseen(Memory(train, new, "the training rows", True))
     else:
-        known, keys = row_keys(train, new)
-        if np.isin(keys, known).mean() > COPIES:
-            raise k.CannotTell(SEEN)
+        require_no_more_than_chance(*row_keys(train, new))
     if why := why_copies(new, len(new)):
         raise k.CannotTell(why)
     weights = None if fit.weights is None else np.asarray(fit.weights, np.float64)[kept]
     return NewRows(new.astype(np.float64), train.astype(np.float64), weights)
+
+
+def require_no_more_than_chance(known: Array, keys: Array) -> None:
+    """Raise CannotTell where more new rows equal a training row than training rows have twins, as rows of few levels do."""
+    seen, n = int(np.isin(keys, known).sum()), len(keys)
+    twins = int((counts := np.unique(known, return_counts=True)[1])[counts > 1].sum())
+    usual = max(float(clopper_pearson(twins, len(known), RISK)[1]), COPIES)
+    if binom.sf(seen - 1, n, usual) < RISK:
+        raise k.CannotTell(SEEN)
 
 
 # --- densities --------------------------------------------------------------------------------------------------------

@@ -1,0 +1,327 @@
+"""The variational autoencoder (CIL 5.3; Kingma & Welling 2014).
+
+    maximise  E_q ln p(x|z) − KL(q(z|x) ‖ N(0, I))        over a decoder p(x|z) and an encoder q(z|x), by draws of z
+
+A code of m numbers like `Autoencoder`'s, but with a density: codes are spread like the prior, so new rows are drawn by decoding
+draws from it, and `bound` says how probable a row is at least. With linear maps and normals the optimum is probabilistic PCA,
+which the certificate compares with.
+
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> X = (rng.random((400, 12)) < np.where(rng.random((400, 1)) < 0.5, 0.9, 0.1)).astype(np.float32)    # all or nothing
+    >>> model = VAE(1, layers=(16,), max_iter=40, learning_rate=0.01, random_state=0).fit(X)
+    >>> model.likelihood_, model.sample(3, random_state=0).shape
+    ('bernoulli', (3, 12))
+    >>> independent = 12 * np.log(0.5)                                       # ln p where columns know nothing of each other
+    >>> bool(model.bound(X).mean() > independent + 2), bool(model.bound(X, 50).mean() >= model.bound(X).mean())
+    (True, True)
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from functools import partial
+from numbers import Integral
+from typing import Any, ClassVar
+
+import numpy as np
+from sklearn.base import ClassNamePrefixFeaturesOutMixin
+from sklearn.utils import check_array, check_random_state
+from sklearn.utils.validation import check_is_fitted
+
+from lemmata.audit.generate.bounds import VAE_CLAIMS, VAE_MORE_CLAIMS
+from lemmata.core import common
+from lemmata.core.blocks import Blocks
+from lemmata.core.estimator import Model, RowTransformer
+from lemmata.core.parameters import COUNT, KW_ONLY, NONNEGATIVE, POSITIVE, choice, parameter
+from lemmata.core.runs.trace import Trace
+from lemmata.generate.base import Generative
+from lemmata.nets.estimators.neural import rows_to_state
+from lemmata.registry import require
+
+Array = np.ndarray
+
+CHANNELS = (16, 32)  # conv=True
+AT_ONCE = 2**22  # numbers of decoded rows that are held at a time
+
+
+class VAE(ClassNamePrefixFeaturesOutMixin, RowTransformer, Generative):
+    """Encoder and decoder networks around a code of m normal numbers: draws, codes, and a bound on ln p(x).
+
+    Maximises E_q ln p(x|z) − β KL(q(z|x) ‖ N(0, I)); at β = 1 that is a lower bound of ln p(x), the ELBO.
+
+    Attributes
+    ----------
+    module_ : VAENet
+        The trained network: `encode(x)` gives means and factors of the covariances of q(z|x), `decode(z)` the parameters
+        of p(x|z).
+    likelihood_ : {"bernoulli", "gaussian"}
+    n_components_ : int
+    bound_ : float
+        The mean ELBO, in nats, of the training rows (of more than 2,000, of so many drawn ones), as `bound` gives it.
+    loss_ : float
+        The mean of what is minimised, on the same rows; −bound_ up to the draws, unless beta, free_bits or n_draws changed it.
+    input_shape_ : tuple
+    test_rows_ : array
+        Numbers of the rows that were kept from training.
+    history_ : History
+        A table of epochs: loss, kl, reconstruction (−ln p(x|z)), learning rate, seconds.
+    n_features_in_, n_iter_, trace_, stopped_, certificate_
+    """
+
+    n_components: int = parameter(2, COUNT, before="optimizer").doc("m, the width of the code.")
+    _: KW_ONLY
+    likelihood: str = parameter(
+        "auto", choice("auto", "bernoulli", "gaussian"), before="optimizer"
+    ).doc("""
+        p(x|z). "bernoulli": numbers from 0 to 1; "gaussian": normals with one learned σ; "auto" is
+        the first where all are 0 or 1.""")
+    posterior: Any = parameter(
+        "diagonal", choice("diagonal", "full"), COUNT, before="optimizer"
+    ).doc("""
+        The covariance of q(z|x); a number r is rank r plus diagonal.""")
+    layers: Any = parameter((256,), tuple, list, before="optimizer").doc("""
+        Units of the encoder's dense layers; the decoder has them in reverse. () is a linear map.
+        """)
+    conv: Any = parameter(False, "boolean", tuple, list, before="optimizer").doc("""
+        Channels of convolutions before the dense layers, each halving the image; True is (16, 32).
+        Needs images.""")
+    activation: str = parameter(
+        "gelu",
+        choice("gelu", "relu", "tanh", "sigmoid", "softplus", "identity"),
+        before="optimizer",
+    ).doc("""
+        "identity" is the linear VAE, whose optimum is probabilistic PCA.""")
+    beta: float = parameter(1.0, NONNEGATIVE, before="optimizer").doc("""
+        β, the weight of the KL. Above 1 what is trained is a looser bound, below 1 none; `bound` is
+        the ELBO all the same.""")
+    beta_warmup: int = parameter(0, NONNEGATIVE, before="optimizer").doc("""
+        Batches in which β rises from 0: codes are in use before they cost anything.""")
+    free_bits: float = parameter(0.0, NONNEGATIVE, before="optimizer").doc("""
+        λ, nats of each code that cost nothing: the penalty is Σ_j max(λ, KL_j) of each row. Needs
+        posterior="diagonal".""")
+    n_draws: int = parameter(1, COUNT, before="optimizer").doc("""
+        k; above 1 the importance-weighted bound of k draws is trained instead of the ELBO.""")
+    max_iter: int = common.max_iter(100).doc("Epochs.")
+    learning_rate: Any = parameter(2e-3, POSITIVE, None)
+    schedule: Any = parameter("cosine", str, callable).doc("""
+        The rate falls to 0 over `max_iter` epochs; see `NeuralClassifier` for others.""")
+
+    claims = VAE_CLAIMS
+    more_claims = VAE_MORE_CLAIMS
+    stored: ClassVar[Mapping[str, str | type]] = {
+        **Generative.stored,
+        "n_components_": "audited",
+        "bound_": "audited",
+        "likelihood_": str,
+    }
+
+    # --- fitting ---
+
+    def _network(self, data: Blocks | None) -> Any:
+        require("torch", "deep", what=type(self).__name__)
+        m, width = int(self.n_components), math.prod(self.input_shape_)
+        if m > width:
+            raise ValueError(
+                f"n_components={m} exceeds n_features={width}; a code has to be narrower."
+            )
+        assert data is not None
+        likelihood, varies = self._look_at(data)
+        conv = CHANNELS if self.conv is True else () if self.conv is False else tuple(self.conv)
+        sizes = {
+            "layers": tuple(self.layers), "conv": conv, "activation": self.activation,
+            "likelihood": likelihood, "posterior": self.posterior,
+        }  # fmt: skip
+        mean, scales = self._mean_and_scale(data)
+        largest = float(scales[varies].max(initial=0.0))
+        scale = largest * math.sqrt(np.square(scales[varies] / largest).mean()) if largest else 1.0
+        # half a row of each kind more, so that no logit is infinite
+        shares = (mean * data.shape[0] + 0.5) / (data.shape[0] + 1)
+        offset = np.log(shares) - np.log1p(-shares) if likelihood == "bernoulli" else 0 * mean
+        numbers = {"mean": mean, "scale": scale, "offset": offset}
+        wide = data.dtype == np.float64
+        return self._begin_with(partial(_build, self.input_shape_, m, sizes, numbers, wide))
+
+    def _look_at(self, data: Blocks) -> tuple[str, Array]:
+        """The likelihood, and which columns vary."""
+        low, high = np.full(data.shape[1], np.inf), np.full(data.shape[1], -np.inf)
+        binary = True
+        for rows, _ in data:
+            rows = np.asarray(rows)
+            low, high = np.minimum(low, rows.min(axis=0)), np.maximum(high, rows.max(axis=0))
+            binary = binary and bool(((rows == 0) | (rows == 1)).all())
+        if self.likelihood == "bernoulli":
+            _refuse_outside(data)
+        found = ("bernoulli" if binary else "gaussian") if self.likelihood == "auto" else self.likelihood  # fmt: skip
+        return found, high > low
+
+    def _loss(self) -> Any:
+        from lemmata.generate.vae.network import ImportanceWeightedBound, PenalisedBound
+
+        changed = self.beta != 1 or self.beta_warmup or self.free_bits
+        if self.n_draws > 1 and changed:
+            raise ValueError(
+                f"n_draws={self.n_draws} trains the importance-weighted bound, which has no KL to weigh: leave beta, "
+                "beta_warmup and free_bits at 1, 0 and 0, or pass n_draws=1."
+            )
+        if self.free_bits and self.posterior != "diagonal":
+            raise ValueError(
+                f"free_bits={self.free_bits} are counted code by code, and the KL of posterior={self.posterior!r} is no "
+                "such sum: pass posterior='diagonal'."
+            )
+        if self.n_draws > 1:
+            return ImportanceWeightedBound(int(self.n_draws))
+        return PenalisedBound(float(self.beta), int(self.beta_warmup), float(self.free_bits))
+
+    def _conclude(
+        self, data: Any, attributes: dict[str, Any], trace: Trace, stopped: str | None, steps: int
+    ) -> None:
+        config = attributes["module_"].config
+        known = {"n_components_": config["n_components"], "likelihood_": config["likelihood"]}
+        super()._conclude(data, {**attributes, **known}, trace, stopped, steps)
+
+    def _statements(self, data: Blocks) -> dict[str, Any]:
+        rows, _, weights = rows_to_state(data)
+        bound = float(np.average(self._bounds(rows, 1, 0), weights=weights))
+        return {**super()._statements(data), "bound_": bound}
+
+    def _validate_rows(
+        self, X, sample_weight=None, reset: bool = True, min_samples: int | None = None
+    ) -> Blocks:
+        data = super()._validate_rows(X, sample_weight, reset, min_samples)
+        if not reset and self.likelihood_ == "bernoulli":
+            _refuse_outside(data)
+        return data
+
+    # --- using ---
+
+    @property
+    def _n_features_out(self) -> int:
+        return self.n_components_
+
+    def transform(self, X) -> Array:
+        """(n, m): the mean of q(z|x), the code of every row."""
+        return self._apply(
+            X, lambda rows: self._run_network(rows, self.input_shape_, "encode_mean")
+        )
+
+    def inverse_transform(self, X) -> Array:
+        """(n, d): E(x | z) of codes."""
+        check_is_fitted(self)
+        Z = check_array(X, dtype=[np.float64, np.float32], input_name="X")
+        if Z.shape[1] != self.n_components_:
+            raise ValueError(
+                f"X has shape {Z.shape}; codes have shape (n_samples, {self.n_components_})."
+            )
+        return self._run_network(Z, (self.n_components_,), "expect")
+
+    def interpolate(self, first, last, n_steps: int = 8) -> Array:
+        """(n_steps, d): rows on the way from one row to another, E(x|z) at codes on the line between theirs.
+
+        The ends are the reconstructions of the two rows.
+        """
+        check_is_fitted(self)
+        if not isinstance(n_steps, Integral) or n_steps < 2:
+            raise ValueError(f"n_steps={n_steps!r}; pass a whole number >= 2.")
+        ends = [np.asarray(row).reshape(1, *self.input_shape_) for row in (first, last)]
+        a, b = self.transform(np.concatenate(ends))
+        t = np.linspace(0, 1, int(n_steps), dtype=a.dtype)[:, None]
+        return self.inverse_transform((1 - t) * a + t * b)
+
+    def bound(self, X, n_samples: int = 1, random_state: Any = 0) -> Array:
+        """(n,): a lower bound of ln p(x) for every row, in nats, by draws of z; of continuous numbers p is a density.
+
+        Parameters
+        ----------
+        X : rows
+        n_samples : int, default=1
+            k. With 1, the ELBO: ln p(x|z) at one draw minus the exact KL. Above, the importance-weighted bound of k
+            draws, which is closer to ln p(x); both are below it on average over the draws.
+        random_state : int, RandomState or None, default=0
+        """
+        check_is_fitted(self)
+        if not isinstance(n_samples, Integral) or isinstance(n_samples, bool) or n_samples < 1:
+            raise ValueError(f"n_samples={n_samples!r}; pass a whole number >= 1.")
+        data = self._validate_rows(X, reset=False)
+        seed = int(check_random_state(random_state).randint(2**31)) if random_state != 0 else 0
+        rows = np.concatenate([np.asarray(part) for part, _ in data])
+        return self._bounds(rows, int(n_samples), seed)
+
+    def score(self, X, y=None, sample_weight=None) -> float:
+        """The mean ELBO of the rows, `bound(X)`; higher is better."""
+        check_is_fitted(self)
+        data = self._validate_rows(X, sample_weight, reset=False)
+        found = self._bounds(np.concatenate([np.asarray(part) for part, _ in data]), 1, 0)
+        return float(np.average(found, weights=data.weights))
+
+    def _bounds(self, rows: Array, k: int, seed: int) -> Array:
+        """Bounds of flat rows; the draws are those of NumPy's generator, row by row, whatever the parts."""
+        import torch
+
+        from lemmata.nets.training.devices import choose_device
+
+        net = self.module_.to(choose_device(self.device)).eval()
+        like, m = next(net.parameters()), net.width
+        rng, found = np.random.default_rng(seed), []
+        step = max(1, AT_ONCE // (rows.shape[1] * k))
+        with torch.no_grad():
+            for start in range(0, len(rows), step):
+                some = torch.from_numpy(np.ascontiguousarray(rows[start : start + step]))
+                x = some.to(like.device, like.dtype).reshape(-1, *self.input_shape_)
+                draws = rng.standard_normal((len(some), k, m)).transpose(1, 0, 2)
+                noise = torch.from_numpy(np.ascontiguousarray(draws)).to(x)
+                if k == 1:
+                    part = net.elbo(x, noise[0]).double()
+                else:
+                    logs = net.log_weights(x, noise).double()
+                    part = torch.logsumexp(logs, 0) - math.log(k)
+                found.append(part.cpu().numpy())
+        return np.concatenate(found)
+
+    # --- files ---
+
+    @classmethod
+    def restored(cls, parameters: dict[str, Any], attributes: dict[str, Any]) -> Model:
+        """A model from a file, whose network has to be a VAE of the width and likelihood it states."""
+        model: Any = super().restored(parameters, attributes)
+        config = getattr(model.module_, "config", {})
+        stated = model.n_components_, model.likelihood_, tuple(model.input_shape_)
+        known = tuple(config.get(name) for name in ("n_components", "likelihood"))
+        shape = tuple(config.get("input_shape", ()))
+        if (*known, shape) != stated or not hasattr(model.module_, "elbo"):
+            raise ValueError(
+                f"its network is no VAE of {model.n_components_} components for inputs of {model.input_shape_}."
+            )
+        return model
+
+
+def _build(
+    shape: tuple[int, ...], m: int, sizes: dict[str, Any], numbers: dict[str, Any], wide: bool
+) -> Any:
+    import torch
+
+    from lemmata.generate.vae.network import VAENet
+
+    net = VAENet(shape, m, **sizes)
+    if wide:
+        net = net.double()  # before mean and scale are set: 1e150 is no float32
+    for name, value in numbers.items():
+        buffer = getattr(net, name)
+        buffer.copy_(torch.as_tensor(value).reshape(buffer.shape))
+    return net
+
+
+def _refuse_outside(data: Blocks) -> None:
+    """ValueError for numbers that are not from 0 to 1: which, where."""
+    start = 0
+    for rows, _ in data:
+        rows = np.asarray(rows)
+        wrong = (rows < 0) | (rows > 1)
+        if wrong.any():
+            i, j = np.argwhere(wrong)[0]
+            raise ValueError(
+                f"likelihood='bernoulli' takes numbers from 0 to 1; X[{start + i}, {j}] is {rows[i, j]:g}, and {wrong.sum():,} "
+                "are outside in these rows. Divide by the largest level, compare with a threshold, or use 'gaussian'."
+            )
+        start += len(rows)
