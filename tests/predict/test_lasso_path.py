@@ -208,3 +208,35 @@ def test_a_grid_needs_an_l1_part():
     with pytest.raises(ValueError, match="pass alphas"):
         ElasticNetCV(l1_ratio=0.0).fit(X, y)
     assert ElasticNetCV(l1_ratio=0.0, alphas=[0.1, 1.0]).fit(X, y).alpha_ in (0.1, 1.0)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_the_gram_matrix_of_a_fold_is_that_of_its_own_rows(weighted):
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(400, 300)) + np.linspace(0, 50, 300), rng.normal(size=400)
+    X[:80, 0] += 1e6  # nearly all of this column's squares are in the rows of the first fold
+    weights = rng.random(400) + 0.5 if weighted else None
+    whole = prepare(X, y, weights, fit_intercept=True)
+    splits = tuple(KFold(5).split(X))
+    data = cv.Folds(X, y, weights, splits, True, None, whole)
+    assert data.gram is not None
+    assert cv.FoldPaths(data, *splits[0]).fold.entered.given is None  # digits would be lost
+    train = splits[1][0]
+    fold = cv.FoldPaths(data, *splits[1]).fold
+    s = np.ones(len(train)) if weights is None else weights[train]
+    rows = np.sqrt(s / s.sum())[:, None] * (X[train] - np.average(X[train], axis=0, weights=s))
+    squares = np.multiply.outer(*[np.linalg.norm(rows, axis=0)] * 2)
+    assert_allclose(fold.entered.given / squares, rows.T @ rows / squares, atol=1e-12)
+    twice = np.concatenate([train, train[:5]])  # a bootstrap's rows are no rest of all rows
+    assert data.gram_without(fold, twice) is None
+
+
+def test_folds_with_the_gram_matrix_of_all_rows_err_as_folds_without_it_do(monkeypatch):
+    X, y = regression(400, 250, seed=3)
+    options = {"cv": 4, "alphas": 30, "tol": 1e-8}
+    shared = LassoCV(**options).fit(X, y)
+    monkeypatch.setattr(cv, "MOST", 0)
+    alone = LassoCV(**options).fit(X, y)
+    assert shared.alpha_ == alone.alpha_
+    assert shared.alpha_1se_ == alone.alpha_1se_
+    assert_allclose(shared.mse_path_, alone.mse_path_, rtol=1e-5)

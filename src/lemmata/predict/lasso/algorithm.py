@@ -90,9 +90,9 @@ class ElasticNetAlgorithm:
     share: float = SHARE  # of P
     polish: bool = True  # whether a solution is the optimum of its signs where that is cheap
 
-    def in_fold(self, share: float, factor: float = 1.0) -> ElasticNetAlgorithm:
-        """The same to a gap of that share of P and `factor` times tol, without a polish: coefficients that only predict."""
-        return replace(self, tol=factor * self.tol, share=share, polish=False)
+    def in_fold(self, share: float) -> ElasticNetAlgorithm:
+        """The same to a gap of that share of P, without a polish: coefficients that only predict."""
+        return replace(self, share=share, polish=False)
 
     # --- the driver's four ---
 

@@ -35,17 +35,22 @@ from lemmata.core.supervised import Regressor, Supervised
 from lemmata.predict.base import linear_scores, predict_linear
 from lemmata.predict.lasso.algorithm import OPEN, ElasticNetAlgorithm, ElasticNetState
 from lemmata.predict.lasso.estimator import describe_gap, make_regression, make_sparse
+from lemmata.predict.lasso.gram import form_gram
 from lemmata.predict.lasso.path import falling_alphas
 from lemmata.predict.lasso.problem import Regression, prepare, row_matrix
 
 Array = np.ndarray
-# The gap of a fold's fit, in units of tol·‖ỹ‖² and of P, where the error is too far above the least to be chosen: it moves
-# errors by 0.7 % at most (1,600 × 1,000, 100 α's)
-ROUGH, ROUGH_SHARE = 10.0, 1e-2
+# The share of P that the gap of a fold's fit may be, beside tol·‖ỹ‖², where the error is too far above the least to be chosen:
+# it moves errors by 0.05 % at most (1,600 × 1,000, 100 α's; scikit-learn's rule of tol alone by 0.12 %)
+ROUGH_SHARE = 3e-3
 # an error within so many tol·‖ỹ‖² of the least one, or of one standard error above it, is found again with care
-NEAR = 4 * ROUGH
+NEAR = 40.0
 # The share of P that the gap may be there: it moves squared errors by 1e-5 of themselves
 FOLD_SHARE = 1e-5
+MOST = 2048  # columns whose Gram matrix, 32 MB, is formed for every fold at once
+DIGITS = (
+    1e-9  # of a column's squares: what may be lost where those of the rows left out are subtracted
+)
 
 
 @dataclass(frozen=True)
@@ -59,6 +64,43 @@ class Folds:
     fit_intercept: bool
     factor: Array | None
     whole: Regression
+
+    @cached_property
+    def rows(self) -> Array | None:
+        """√(s/W) ∘ (X − μ), (n, d), where Gram matrices of all columns are worth their memory and their products."""
+        design, (n, d) = self.whole.design, self.whole.shape
+        if (
+            design.sparse
+            or design.Q is not None
+            or self.whole.fits_at_once
+            or not d <= min(n, MOST)
+        ):
+            return None
+        return np.ascontiguousarray(design.take(np.arange(d)).T)
+
+    @cached_property
+    def gram(self) -> Array | None:
+        """rᵀr of all rows."""
+        return None if self.rows is None else form_gram(self.rows)
+
+    def gram_without(self, fold: Regression, train: Array) -> Array | None:
+        """X̃ᵀX̃ of a fold: that of all rows, less that of the rows that it leaves out; None where digits are lost.
+
+        τ X̃ᵀX̃ = Σ_all rrᵀ − Σ_out rrᵀ − mmᵀ/τ,   r_i = √(s_i/W)(x_i − μ),   m = Σ_out √(s_i/W) r_i,   τ: the fold's share of W
+        """
+        out = np.ones(len(self.y), bool)
+        out[train] = False
+        if self.rows is None or self.gram is None or len(train) + out.sum() != len(out):
+            return None
+        rows, scale = self.rows[out], np.broadcast_to(self.whole.design.scale, len(out))
+        G, share = form_gram(rows), float(scale[train] @ scale[train])
+        np.subtract(self.gram, G, out=G)
+        if self.fit_intercept:
+            m = scale[out] @ rows
+            G -= np.multiply.outer(m / share, m)
+        G /= share
+        lost = np.abs(G.diagonal() - fold.design.norms**2) > DIGITS * G.diagonal()
+        return None if (lost & fold.usable).any() else G
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -143,13 +185,11 @@ class ElasticNetCVAlgorithm:
     def _errors(self, state: CVState, data: Folds) -> Array:
         """Errors of all folds: where solutions cost more than calls roughly at first, then with care where they decide."""
         errors = np.empty_like(state.errors)
+        data.gram  # noqa: B018  (once, before threads ask for it)
         folds = [FoldPaths(data, *split) for split in data.splits]
         paths = [self._path(i, grid) for i, grid in enumerate(self.grids)]
         small = data.whole.fits_at_once
-        first = [
-            path.in_fold(FOLD_SHARE) if small else path.in_fold(ROUGH_SHARE, ROUGH)
-            for path in paths
-        ]
+        first = [path.in_fold(FOLD_SHARE if small else ROUGH_SHARE) for path in paths]
 
         def begin(fold: int) -> None:
             errors[:, :, fold] = [folds[fold].solve(path) for path in first]
@@ -181,9 +221,11 @@ class FoldPaths:
     def fold(self) -> Regression:
         data, train = self.data, self.train
         weights = None if data.weights is None else data.weights[train]
-        return prepare(
+        fold = prepare(
             data.X[train], data.y[train], weights, fit_intercept=data.fit_intercept, factor=data.factor
         )  # fmt: skip
+        fold.entered.given = data.gram_without(fold, train)
+        return fold
 
     def solve(
         self, algorithm: ElasticNetAlgorithm, ratio: int | None = None, which: Any = None
@@ -259,8 +301,8 @@ class ChosenByFolds(Supervised):
     max_iter: int = common.max_iter(1000).doc("Sweeps for each α.")
     tol: float = common.tol(1e-4).doc("""
         The duality gap to reach, relative to the mean square of the centred y; and at most 2.5e-7
-        of the objective. In the folds ten times tol and 1e-2 of the objective, and tol and 1e-5 at
-        each α whose error is near the least one.""")
+        of the objective. In the folds 3e-3 of the objective, and 1e-5 at each α whose error is near
+        the least one.""")
     copy_X: bool = common.copy_X()
     cv: Any = parameter(None, "cv_object").doc("""
         The folds, as scikit-learn's check_cv reads them; None: five.""")

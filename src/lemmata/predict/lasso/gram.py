@@ -22,8 +22,9 @@ CHUNK = 32  # sparse columns made dense at once
 class Entered:
     """E with X̃_E, G and q. `cuts` are the sizes it had: entering in the same portions gives the same bits."""
 
-    def __init__(self, design: Design, Y: Array):
+    def __init__(self, design: Design, Y: Array, given: Array | None = None):
         self.design, self.Y = design, Y  # Ỹ: (n, T)
+        self.given = given  # X̃ᵀX̃ of all columns, where it is known: no product is formed again
         self.order = np.empty(0, np.int64)
         self.place = np.full(design.shape[1], -1)
         self.cuts: tuple[int, ...] = ()
@@ -45,7 +46,11 @@ class Entered:
         if not len(J):
             return
         k = len(self)
-        cross = self._cross_sparse(J) if self.design.sparse else self._cross_dense(J)  # (k + m, m)
+        if self.given is not None:
+            cross = self.given[np.ix_(np.concatenate([self.order, J]), J)]  # (k + m, m)
+            self.q = np.concatenate([self.q, self.design.correlate(self.Y, J)])
+        else:
+            cross = self._cross_sparse(J) if self.design.sparse else self._cross_dense(J)
         self.place[J] = np.arange(k, k + len(J))
         self.order = np.concatenate([self.order, J])
         self._G = _with_room(self._G, len(self), len(self))
@@ -57,7 +62,7 @@ class Entered:
         """Become what entering `order` in these portions gives."""
         if self.cuts == cuts and np.array_equal(self.order, order):
             return
-        self.__init__(self.design, self.Y)  # type: ignore[misc]
+        self.__init__(self.design, self.Y, self.given)  # type: ignore[misc]
         for a, b in zip((0, *cuts), cuts, strict=False):
             self.enter(order[a:b])
 
@@ -144,6 +149,19 @@ def tiles(work: Any, count: int, size: int) -> None:
             work(a, min(a + TILE, count))
     else:
         run_tasks(lambda task: work(starts[task], min(starts[task] + TILE, count)), len(starts))
+
+
+def form_gram(rows: Array) -> Array:
+    """XᵀX of dense rows, (n, d) → (d, d): each product once, tile by tile."""
+    n, d = rows.shape
+    G = np.empty((d, d))
+
+    def work(a: int, b: int) -> None:
+        np.matmul(rows[:, a:b].T, rows[:, a:], out=G[a:b, a:])
+        G[b:, a:b] = G[a:b, b:].T
+
+    tiles(work, d, d * n)
+    return G
 
 
 def _with_room(A: Array, rows: int, width: int, columns: bool = True) -> Array:

@@ -39,9 +39,9 @@ class Regression:
 
     @property
     def fits_at_once(self) -> bool:
-        """Whether the Gram matrix of all columns is formed at the beginning."""
+        """Whether the Gram matrix of all columns is there, or formed at the beginning."""
         n, d = self.shape
-        return n * float(d) * d <= SMALL
+        return self.entered.given is not None or n * float(d) * d <= SMALL
 
     @cached_property
     def usable(self) -> Array:

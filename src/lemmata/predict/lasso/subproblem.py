@@ -79,6 +79,11 @@ class GramQuadratic(NamedTuple):
         """f(w), with h = q − Gw: ½wᵀGw − qᵀw = −½ wᵀ(q + h)."""
         return float(-0.5 * (w @ (self.q + h)) + self.l1 @ np.abs(w) + 0.5 * (self.l2 @ (w * w)))
 
+    def _times(self, w: Array) -> Array:
+        """Gw, from the rows of the non-zero coordinates where they are few."""
+        S = w.nonzero()[0]
+        return w[S] @ self.G[S] if 4 * len(S) < len(w) else self.G @ w
+
     def minimise(
         self,
         w: Array,
@@ -150,7 +155,7 @@ class GramQuadratic(NamedTuple):
     def _descend(self, w: Array, enough: Enough, most: int, sweeps: int) -> Reached:
         """Alternate sweeps and steps to the optimum of the signs they found; w is written to."""
         G, q, l1, l2, yy, positive, kernels = self
-        h = q - G @ w if w.any() else q.copy()
+        h = q - self._times(w)
         patience = 1
         while True:
             portion = patience * (kernels.FEW + int(kernels.PER_SIGN * np.count_nonzero(w)))
