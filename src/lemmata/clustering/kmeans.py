@@ -16,6 +16,7 @@ good the one found is compared with the best possible is for the certificate.
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import Any, ClassVar
 
 import numpy as np
@@ -30,7 +31,7 @@ from lemmata.clustering.assignment import ClusterSums, Points, labels_of
 from lemmata.clustering.lloyd import SEEDINGS, LloydAlgorithm, Still
 from lemmata.core import common
 from lemmata.core.blocks import Blocks, is_dask
-from lemmata.core.certificate import Statement
+from lemmata.core.certificate import Certificate, Statement
 from lemmata.core.certification.checking import MANY_STARTS, cost_of_kmeans
 from lemmata.core.engine import map_reduce, one_blas_thread
 from lemmata.core.estimator import Model, RowTransformer
@@ -225,6 +226,11 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, RowTransformer, ClusterMixin, Mode
                 f"labels_ go up to {np.max(model.labels_)}, but there are {k} centres."
             )
         return model
+
+    def _certificate(self, data: Any, y=None, **options: Any) -> Certificate:
+        little = isinstance(data, Blocks) and frames.is_little(data)
+        with one_blas_thread() if little else nullcontext():
+            return super()._certificate(data, y, **options)
 
     # --- using it ---
 

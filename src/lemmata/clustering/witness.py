@@ -30,8 +30,13 @@ from lemmata.audit.clustering.kmeans_bounds import SETTLING, STEPS, WeakDual, ei
 from lemmata.audit.clustering.kmeans_refits import LONGEST as REFIT_STEPS
 from lemmata.audit.clustering.kmeans_refits import STARTS, sample_rows
 from lemmata.audit.clustering.nearest_centres import Partition, squared_distances
+from lemmata.clustering.assignment import Points
+from lemmata.clustering.lloyd import KMeansState, LloydAlgorithm
+from lemmata.core.engine import one_blas_thread
 
 Array = np.ndarray
+TRIED = 3  # steps from every random start, before the best goes on
+SETTLED = 1e-4  # of the mean variance of a feature: centres that move less, all together
 WORTH_SHOWING = 0.002  # of the cost of some rows: what other centres have to gain there
 # of the λ at which the closed form would be tight: less of it, less is cut off
 SHARES = (1.0, 0.6, 0.3)
@@ -51,37 +56,39 @@ def better_centers(fit: Any, known: Partition, rows: int) -> Array | None:
     """Return centres that some rows say are better than those known, from a few fits with other seeds; None if they are not."""
     X, w = sample_rows(fit.data, known.frame, rows)
     k = min(len(known.centers), len(np.unique(X, axis=0)))
-    fits = [_fit(X, w, k, "k-means++", LONGEST, seed) for seed in range(RESTARTS)]
-    best = min(fits, key=lambda one: one.inertia_)
-    if best.inertia_ < (1 - WORTH_SHOWING) * float(
-        w @ squared_distances(X, known.centers).min(axis=1)
-    ):
-        return known.frame.outside(best.cluster_centers_)
+    tried = _fits(X, w, [(LloydAlgorithm(k), seed) for seed in range(RESTARTS)], TRIED)
+    best = _fits(X, w, [(LloydAlgorithm(k, tried.centers), 0)], LONGEST - TRIED)
+    if best.cost < (1 - WORTH_SHOWING) * float(w @ squared_distances(X, known.centers).min(axis=1)):
+        return known.frame.outside(best.centers)
     return None
 
 
 def refit_centers(fit: Any, X: Array, w: Array, centers: Array, number: int) -> Array:
     """Return centres fitted to a part of the rows: the best of some random starts and the given one."""
-    seeds = np.random.default_rng(number).integers(2**31, size=STARTS).tolist()
-    starts = [("k-means++", seed) for seed in seeds] + [(centers, 0)]
-    fits = [_fit(X, w, len(centers), init, REFIT_STEPS, seed) for init, seed in starts]
-    return min(fits, key=lambda one: one.inertia_).cluster_centers_
+    k, seeds = len(centers), np.random.default_rng(number).integers(2**31, size=STARTS)
+    starts = [(LloydAlgorithm(k), int(seed)) for seed in seeds]
+    return _fits(X, w, [*starts, (LloydAlgorithm(k, centers), 0)], REFIT_STEPS).centers
 
 
 def coreset_centers(fit: Any, points: Any, weights: Array, k: int) -> Array:
     """Return centres that a few steps find on a coreset."""
-    return _fit(points, weights, k, "k-means++", 10, 0).cluster_centers_
+    return _fits(points, weights, [(LloydAlgorithm(k), 0)], 10).centers
 
 
-def _fit(X: Any, w: Array, k: int, init: Any, steps: int, seed: int) -> Any:
-    """Return a fit of ours by NumPy: two to ten times as fast as scikit-learn's, whose threads wait for each other."""
-    from lemmata.clustering.kmeans import KMeans
-    from lemmata.core.engine import config
-
-    with warnings.catch_warnings(), config(certificate=False, compile="never"):
-        warnings.simplefilter("ignore")  # rows may coincide, and runs be cut short
-        model = KMeans(k, init=init, n_init=1, max_iter=steps, random_state=seed)
-        return model.fit(X, None, w)
+def _fits(X: Any, w: Array, runs: list[tuple[LloydAlgorithm, int]], steps: int) -> KMeansState:
+    """Return the best of what Lloyd's steps lead to in some runs with their seeds: by NumPy, on one thread, which waits for no
+    other."""
+    data, found = Points.of(X, w, compiled=False), []
+    with warnings.catch_warnings(), one_blas_thread():
+        warnings.simplefilter("ignore")  # rows may coincide
+        for run, seed in runs:
+            state = run.init(data, np.random.default_rng(seed))
+            for _ in range(steps):
+                state = run.step(state, data)
+                if state.shift <= SETTLED:
+                    break
+            found.append(state)
+    return min(found, key=lambda one: one.cost)
 
 
 # --- multipliers of the dense bound -----------------------------------------------------------------------------------

@@ -26,7 +26,6 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
-from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -178,21 +177,19 @@ def _bands(X: Array, w: Array, labels: Array, C: Array) -> tuple[Array, Array, A
     """For every pair of clusters the weight of rows at the border and at the first centre, seen along the line of the centres,
     and the number of rows that count."""
     k = len(C)
-    border, center, counts = (np.zeros((k, k)) for _ in range(3))
+    border, center, border_squares, center_squares = np.zeros((4, k, k))
     D, between = squared_distances(X, C), squared_distances(C, C)
-    for a, b in combinations(range(k), 2):
-        if between[a, b] == 0:
-            continue
-        some = (labels == a) | (labels == b)
-        t = (D[some, a] - D[some, b]) / (2 * between[a, b])  # −½ at a, 0 at the border, ½ at b
-        here = w[some]
-        middle = np.abs(t) <= BAND
-        for first, second, side in ((a, b, t + 0.5), (b, a, t - 0.5)):
-            near = np.abs(side) <= BAND
-            border[first, second], center[first, second] = here[middle].sum(), here[near].sum()
-            both = np.concatenate([here[middle], here[near]])
-            counts[first, second] = both.sum() ** 2 / max((both**2).sum(), np.finfo(float).tiny)
-    return border, center, counts
+    np.fill_diagonal(between, 0.0)
+    apart = np.where(between > 0, 2 * between, math.inf)
+    for a in range(k):
+        mine = labels == a
+        t = (D[mine, a, None] - D[mine]) / apart[a]  # −½ at a, 0 at the border, ½ at the other
+        middle, near = np.abs(t) <= BAND, np.abs(t + 0.5) <= BAND
+        border[a], border_squares[a] = w[mine] @ middle, w[mine] ** 2 @ middle
+        center[a], center_squares[a] = w[mine] @ near, w[mine] ** 2 @ near
+    border, squares = border + border.T, border_squares + border_squares.T + center_squares
+    border[between == 0] = squares[between == 0] = 0.0
+    return border, center, (border + center) ** 2 / np.maximum(squares, np.finfo(float).tiny)
 
 
 def _valleys(bands: list[tuple[Array, Array, Array]], k: int) -> tuple[Array, Array]:
