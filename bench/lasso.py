@@ -4,8 +4,8 @@
 
 Quality is −log10 of the largest duality gap relative to ‖y‖²/2n, over ten λ's of the path.
 
-LassoCV on 2,000 × 1,000 (profile of one thread): 40 % of the time is sweeps, at small λ over a Gram matrix of 7 MB, more than
-the second cache holds; 30 % are Gram matrices of the folds and passes over their rows.
+LassoCV and ElasticNetCV on 1,000 × 60: 500 problems of 0.1 ms each, most of it calls of NumPy. Kernels take half of that, but
+to load them takes longer than such a fit.
 """
 
 from __future__ import annotations

@@ -150,10 +150,10 @@ class ElasticNetAlgorithm:
             for part in (state.coefs, state.losses, state.gaps, state.sweeps, state.done)
         )
         kernels, H = self._kernels(data), []
+        q, factor = np.ascontiguousarray(entered.q.T), data.factor[entered.order]
         for p in block:
             reached = GramQuadratic(
-                entered.G, np.ascontiguousarray(entered.q[:, self._target_of(p)]),
-                *self._penalties(p, data.factor[entered.order]), self._yy(data, p), self.positive, kernels,
+                entered.G, q[self._target_of(p)], *self._penalties(p, factor), self._yy(data, p), self.positive, kernels,
             ).minimise(
                 self._start(coefs, p)[entered.order],
                 self._enough(data, p).times(1.0 if everything else INSIDE),

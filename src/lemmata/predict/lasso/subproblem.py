@@ -102,7 +102,10 @@ class GramQuadratic(NamedTuple):
         if not self.l1.any() and not self.positive:
             return self._solve_smooth(w)
         if not polish and self.kernels.SIGNS_FIRST:
-            w = self._guess_signs(w)
+            w, h = self._guess_signs(w)
+            loss, gap = self.kernels.gap_of(self.q, w, h, self.l1, self.l2, self.yy, self.positive)
+            if enough.is_reached(loss, gap):
+                return Reached(w, h, 1, loss, gap)
         reached = self._begin(w, enough, most)
         if not reached.over and reached.sweeps < most:
             reached = self._follow(before, enough, most, reached.sweeps)
@@ -173,8 +176,8 @@ class GramQuadratic(NamedTuple):
             else:
                 patience *= 4  # rounding is in the way: sweeps alone
 
-    def _guess_signs(self, w: Array) -> Array:
-        """The optimum of the signs of w, without a sweep, and with coordinates that it lacks added until none is missing."""
+    def _guess_signs(self, w: Array) -> tuple[Array, Array]:
+        """The optimum of the signs of w, without a sweep, and with coordinates that it lacks added until none is missing; h."""
         for _ in range(GUESSES):
             w, _ = self._step_to_signed_optimum(w)
             h = self.q - self.G @ w
@@ -183,7 +186,7 @@ class GramQuadratic(NamedTuple):
             if not late.any():
                 break
             w = np.where(late, np.copysign(SPECK, h), w)
-        return np.where(np.abs(w) > SPECK, w, 0.0)
+        return np.where(np.abs(w) > SPECK, w, 0.0), h
 
     def _step_to_signed_optimum(self, w: Array) -> tuple[Array, bool]:
         """w moved towards the optimum of its signs, as far as they stay, and whether f is certain to fall."""
@@ -193,7 +196,7 @@ class GramQuadratic(NamedTuple):
         now = w[S]
         signs = np.sign(now)
         best, certain = solve_shifted(
-            self.G[S[:, None], S], self.l2[S], self.q[S] - self.l1[S] * signs, now
+            self.G.take(S, 0).take(S, 1), self.l2[S], self.q[S] - self.l1[S] * signs, now
         )
         moved = w.copy()
         turning = best * signs < 0
