@@ -237,3 +237,9 @@ def test_distributions_of_torch_are_recognised():
     found = lemmata.certify(bent, X, X_test=new)
     assert {"inverts", "log_det_true", "mass_one"} <= set(found.held)
     assert "beats_independent" not in found.held  # it is independent columns
+    uniform = torch.distributions.Independent(
+        torch.distributions.Uniform(torch.zeros(2).double(), torch.ones(2).double()), 1
+    )
+    logit = torch.distributions.SigmoidTransform().inv
+    logistic = torch.distributions.TransformedDistribution(uniform, [logit])
+    assert {"inverts", "log_det_true"} <= set(lemmata.certify(logistic, X, X_test=new).held)

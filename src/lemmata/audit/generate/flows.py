@@ -78,7 +78,7 @@ def _cost(fit: k.Fit) -> float:
 
 @k.fact(cost=_cost)
 def flow_errors(fit: k.Fit) -> FlowErrors:
-    """Run the flow both ways on rows of the data, and on draws of N(0, I)."""
+    """Run the flow both ways on rows of the data, and on draws of its base, or of N(0, I)."""
     import torch
 
     flow, (n, d) = bijection(fit), fit.data.shape
@@ -86,7 +86,11 @@ def flow_errors(fit: k.Fit) -> FlowErrors:
     rng = np.random.default_rng(n)
     rows = rows_of(fit.data, np.sort(rng.permutation(n)[:count])).astype(np.float64)
     spread = torch.from_numpy(np.where(np.ptp(rows, axis=0) > 0, rows.std(axis=0), 1.0))
-    x, z = (torch.from_numpy(part).to(flow.dtype) for part in (rows, rng.normal(size=(count, d))))
+    x, normal = (
+        torch.from_numpy(part).to(flow.dtype) for part in (rows, rng.normal(size=(count, d)))
+    )
+    known = type(flow.base).__module__.startswith("torch.distributions")
+    z = _draw(flow, count) if known else normal
     code, inverse_det = flow.inverse(x)
     again, _ = flow.forward(code)
     image, _ = flow.forward(z)
@@ -95,16 +99,24 @@ def flow_errors(fit: k.Fit) -> FlowErrors:
     alone = max(_largest(one[0] - code[:1]), _largest(one[1] - inverse_det[:1]))
     inverse_off, steep = _determinant_error(flow.inverse, x)
     forward_off, steeper = _determinant_error(flow.forward, code.detach())
-    normal = -0.5 * z.square().sum(1) - 0.5 * d * math.log(2 * math.pi)
-    known = type(flow.base).__module__.startswith("torch.distributions")
+    expected = -0.5 * z.square().sum(1) - 0.5 * d * math.log(2 * math.pi)
     with torch.no_grad():
         stated = flow.base.log_prob(z)
-        same = stated.shape == (count,) and _largest(stated - normal) <= 1e-4 * d
+        same = stated.shape == (count,) and _largest(stated - expected) <= 1e-4 * d
     return FlowErrors(
         count, _largest((again - x) / (x.abs() + spread)), _largest((back - z) / (1 + z.abs())),
         inverse_off, forward_off, alone, max(steep, steeper), NEAR[str(flow.dtype).removeprefix("torch.")],
         known or same,
     )  # fmt: skip
+
+
+def _draw(flow: Bijection, count: int) -> Any:
+    """Rows of z from a base density of torch.distributions, by a seed of their own."""
+    import torch
+
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(count)
+        return flow.base.sample((count,)).to(flow.dtype)
 
 
 def _largest(difference: Any) -> float:
@@ -138,7 +150,7 @@ def _determinant_error(function: Any, x: Any) -> tuple[float, int]:
     "on these rows the flow and its inverse undo each other, both ways", "CIL (5.10)", needs=(flow_errors,)
 )  # fmt: skip
 def inverts(fit: k.Fit) -> k.Evidence:
-    """F(F⁻¹(x)) of rows and F⁻¹(F(z)) of draws of N(0, I)."""
+    """F(F⁻¹(x)) of rows and F⁻¹(F(z)) of draws of the base, or of N(0, I)."""
     found = flow_errors(fit)
     advice = "an inverse is not that of its forward, it draws (dropout), or a map folds over (planar_invertible)"
     note = f"{found.rows} rows: {found.back:.2g} back, {found.forth:.2g} forth"
