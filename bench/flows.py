@@ -67,9 +67,12 @@ def zuko_flow() -> Any:
     return flow, lambda x: flow().log_prob(x)
 
 
-def main() -> None:
+def moons() -> Any:
     X, _ = make_moons(100_000, noise=0.08, random_state=0)
-    X = ((X - X.mean(0)) / X.std(0)).astype("float32")
+    return ((X - X.mean(0)) / X.std(0)).astype("float32")
+
+
+def compare_steps(X: Any) -> None:
     rows, new = torch.from_numpy(X[:90_000]), torch.from_numpy(X[90_000:])
     some = X[: BATCH * 20]  # ten epochs are 200 steps
 
@@ -102,6 +105,9 @@ def main() -> None:
     for name, fit in trained.items():
         mean = sum(-density(fit(seed)) for seed in range(SEEDS)) / SEEDS
         print(f"  −ln p after {STEPS} steps, mean of {SEEDS} seeds   {name:15} {mean:.3f}")
+
+
+def fit_whole(X: Any) -> None:
     for recipe, epochs in (("realnvp", 25), ("spline", 12)):
         begin = time.perf_counter()
         model = NormalizingFlow(recipe, batch_size=BATCH, max_iter=epochs, random_state=0).fit(X[:90_000])  # fmt: skip
@@ -110,6 +116,12 @@ def main() -> None:
         print(
             f"  fit, {recipe:8} {epochs} epochs of 90,000 rows   −ln p {found:.3f} in {took:.0f} s   {met}"
         )
+
+
+def main() -> None:
+    X = moons()
+    compare_steps(X)
+    fit_whole(X)
 
 
 if __name__ == "__main__":

@@ -55,8 +55,10 @@ class _Coupling(nn.Module):
         if self.shuffle:
             x = x[:, self.order]
         elif self.turn:
-            return x[:, self.size - self.kept :], x[:, : self.size - self.kept]
-        return x[:, : self.kept], x[:, self.kept :]
+            changed, kept = x.split((self.changed, self.kept), 1)
+            return kept, changed
+        kept, changed = x.split((self.kept, self.changed), 1)
+        return kept, changed
 
     def _join(self, kept: Tensor, changed: Tensor) -> Tensor:
         if not self.shuffle:
