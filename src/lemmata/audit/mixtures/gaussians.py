@@ -333,8 +333,10 @@ class AxisGaussians(Gaussians):
         x = (rows - self.means[:, None]) / self.unit  # (k, n, d)
         if not seen.all():
             x = np.where(seen, x, 0.0)
-        first += np.einsum("ij,jid->jd", r, x)
-        second += np.einsum("ij,jid,jid->jd", r, x, x)
+        by_component = r.T[:, None]  # (k, 1, n)
+        first += (by_component @ x)[:, 0]
+        x *= x
+        second += (by_component @ x)[:, 0]
         known += r.T @ seen
 
     def step(self, sums: list[Array]) -> AxisGaussians:
