@@ -43,11 +43,9 @@ PROBES = 32
 
 
 class Posteriors(NamedTuple):
-    """q(z|x) of rows, and one draw from each with what it costs."""
+    """Means of q(z|x), and both terms of the bound at one draw from each."""
 
     mean: Array  # (n, m)
-    factor: Array  # (n, m) or (n, m, m)
-    z: Array  # (n, m)
     missed: Array  # (n,): −ln p(x|z)
     kl: Array  # (n,)
     slack: Array  # (n,): what the float type of the network may change in a bound
@@ -119,7 +117,7 @@ def stated_posteriors(fit: k.Fit) -> Posteriors:
     # μ and L in the network's own type: a change of z by some eps moves the KL as much, the decoded row by its gain
     kl = divergences(mean, factor)
     slack = slack + k.rounding(float_type(fit), 64) * (np.square(z).sum(axis=1) + np.abs(kl) + 1)
-    return Posteriors(mean, factor, z, -logs, kl, slack)
+    return Posteriors(mean, -logs, kl, slack)
 
 
 def importance_weighted(fit: k.Fit, rows: Array, draws: int, rng: np.random.Generator) -> Array:
@@ -226,15 +224,11 @@ def units_active(fit: k.Fit) -> k.Evidence:
     return k.at_least(float(varies.min()), ACTIVE, advice, unit="least variance", note=note)
 
 
-def _cost_of_order(fit: k.Fit) -> float:
-    return cost_of_rows(fit, DRAWS * min(fit.data.shape[0], ORDERED)) / 2
-
-
 @k.statistical(
     f"the stated ELBO is at most IWAE-{DRAWS} on fresh draws, row by row on average, to {SLACK:g} nats",
     "Burda et al. 2016; Waudby-Smith & Ramdas 2024",
     confidence=1 - RISK,
-    cost=_cost_of_order,
+    cost=lambda fit: cost_of_rows(fit, DRAWS * min(fit.data.shape[0], ORDERED)) / 2,
 )
 def bounds_ordered(fit: k.Fit) -> k.Evidence:
     """IWAE_k − ELBO has a mean ≥ 0 for every row, k ≥ 1; differences are cut at ±CAP, their mean as it is stands beside."""
