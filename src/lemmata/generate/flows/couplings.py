@@ -46,9 +46,6 @@ class _Coupling(nn.Module):
             before = width
         last = nn.Linear(before, self.numbers * self.changed)
         self.net = nn.Sequential(*layers, last)
-        with torch.no_grad():  # near the identity at first
-            last.weight.mul_(0.1)
-            last.bias.zero_()
 
     def _parts(self, x: Tensor) -> Pair:
         """The kept and the changed columns."""

@@ -65,7 +65,7 @@ class NormalizingFlow(DensityModel, Generative):
     partition: str = parameter("halves", choice("halves", "random"), before="optimizer").doc("""
         The columns that a coupling changes: the two halves in turn, or half of them drawn at
         random.""")
-    learning_rate: Any = parameter(2e-3, POSITIVE, None)
+    learning_rate: Any = parameter(5e-3, POSITIVE, None)
     schedule: Any = parameter("cosine", str, callable).doc("""
         The rate falls to 0 over `max_iter` epochs; see `NeuralClassifier` for others.""")
     max_iter: int = common.max_iter(100).doc("Epochs.")
