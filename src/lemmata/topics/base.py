@@ -15,7 +15,7 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin
 from sklearn.utils.validation import check_is_fitted
 
 from lemmata.core.blocks import Blocks
-from lemmata.core.certificate import Fit
+from lemmata.core.certification.checking import cost_of_topics
 from lemmata.core.estimator import Model, RowTransformer
 from lemmata.text.documents import ModelOfCounts
 from lemmata.text.words import Tokenizer
@@ -29,11 +29,7 @@ class TopicModel(Readable, ClassNamePrefixFeaturesOutMixin, RowTransformer, Mode
 
     COMMON_STORED: ClassVar[Mapping[str, Any]] = {**Model.COMMON_STORED, "tokenizer_?": Tokenizer}
 
-    @classmethod
-    def work(cls, fit: Fit) -> float:
-        """Count eight multiplications for each topic, word and pass, as measured: most are draws or logarithms."""
-        passes = float(np.max(fit.get("n_iter_", 1))) * float(fit.get("n_chains", 1))
-        return 8.0 * len(fit.components_) * passes * fit.data.size
+    work = staticmethod(cost_of_topics)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

@@ -439,3 +439,9 @@ def cost_of_perceptron(fit: Fit) -> float:
     """Count three products with every weight, for each row of each epoch."""
     weights = sum(np.size(part) for part in fit.coefs_)
     return 3.0 * count_steps(fit) * fit.data.shape[0] * weights
+
+
+def cost_of_topics(fit: Fit) -> float:
+    """Count eight multiplications for each topic, word and pass, as measured: most are draws or logarithms."""
+    passes = float(np.max(fit.get("n_iter_", 1))) * float(fit.get("n_chains", 1))
+    return 8.0 * len(fit.components_) * passes * fit.data.size

@@ -105,6 +105,7 @@ COUNTERPARTS: dict[str, Counterpart] = {
     "LDA": Counterpart(
         "audit.topics:LDA_CLAIMS",
         "audit.topics.foreign:lda_of",
+        "cost_of_topics",
         base="text.documents:ModelOfCounts",
         flags=SPARSE,
         X_test=True,
