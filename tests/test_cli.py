@@ -241,7 +241,7 @@ def test_require_pays_for_the_claims_that_fit_puts_off(work, tmp_path, monkeypat
 
     monkeypatch.setattr(checking, "IN_FIT", 0)
     monkeypatch.setattr(checking, "LEAST_MAIN", 0)
-    monkeypatch.setenv("LEMMATA_MAIN_SHARE", "0")
+    monkeypatch.setenv("LEMMATA_SHARE", "0")
     monkeypatch.setattr(checking, "SHARE_OF_FIT", 0)
     arguments = (
         "fit",

@@ -171,6 +171,7 @@ OTHER_SURFACES = {
     *(f"gensim.models.{name}" for name in ("Word2Vec", "FastText", "KeyedVectors")),
     "tomotopy.LDAModel",
     "statsmodels.regression.linear_model.RegressionResultsWrapper",
+    "statsmodels.tsa.ar_model.AutoRegResultsWrapper",
     "statsmodels.discrete.discrete_model.BinaryResultsWrapper",
     *(f"celer.{name}" for name in ("Lasso", "LassoCV", "ElasticNet", "ElasticNetCV")),
     *(

@@ -21,6 +21,7 @@ OUTSIDE = {"numpy", "scipy", "sklearn", "threadpoolctl", "torch", *sys.stdlib_mo
 MAY_IMPORT_AUDIT = {
     "completion/certifying.py",
     "embedding/vectors/certifying.py",
+    "generate/foreign.py",
     "completion/recovery.py",
     "clustering/lower_bounds.py",
     "linalg/projections.py",

@@ -136,7 +136,7 @@ def test_zero_weights_do_not_hide_a_leak():
 
     found = judged(Both(), TOKENS, "causal")
     assert found.verdict == "can't tell"
-    assert "out_proj.weight are learnt" in found.note
+    assert "out_proj.weight are learned" in found.note
 
 
 def test_batch_norm_over_positions_leaks_in_training_mode():

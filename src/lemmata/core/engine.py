@@ -358,7 +358,7 @@ def _hint() -> str:
 
 CERTIFICATE = "LEMMATA_CERTIFICATE"
 SEARCHES = "LEMMATA_SEARCHES"
-MAIN_SHARE = "LEMMATA_MAIN_SHARE"
+MAIN_SHARE = "LEMMATA_SHARE"
 
 
 def checks_in_fit() -> bool:
@@ -372,7 +372,7 @@ def searches_allowed() -> bool:
 
 
 def main_share() -> float:
-    """The share of a fit's time that checking its main claim may take: 0.2, unless LEMMATA_MAIN_SHARE says otherwise."""
+    """The share of a fit's time that checking its main claim may take: 0.2, unless LEMMATA_SHARE says otherwise."""
     return float(os.environ.get(MAIN_SHARE, "0.2"))
 
 
