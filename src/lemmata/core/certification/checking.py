@@ -121,7 +121,7 @@ def check(
                 known = len(fit.facts)
                 prices = {one.name: one.price(fit) for one in waiting}
             left = work - spent if seconds is None else (end - time.perf_counter()) * PER_SECOND
-            leads = prices.get(main, math.inf) <= max(left, lead)
+            leads = main not in found and prices.get(main, math.inf) <= max(left, lead)
             one = min(
                 waiting,
                 key=lambda one: (
@@ -138,7 +138,6 @@ def check(
                 progress(one.name)
             found[one.name] = one(fit)
             waiting.remove(one)
-            prices.pop(one.name)
             spent += 0.0 if first and price > left else price
             if one.name == SOUND and found[SOUND].verdict in (FAILS, BROKEN):
                 stop = f"{SOUND} {found[SOUND].verdict}"
