@@ -229,9 +229,11 @@ def test_bad_rows_are_refused_by_a_fitted_model(name):
     X = rows(name)
     model = plain_fit(name)
     for found, change in REFUSED.items():
-        if (common.takes_holes(name) and found in HOLES) or (
-            found == "None" and hasattr(model, "kneighbors")
-        ):
+        if (
+            (common.takes_holes(name) and found in HOLES)
+            or (found == "None" and hasattr(model, "kneighbors"))
+            or (found == "one row" and name == "AR")
+        ):  # a series
             continue
         with pytest.raises((ValueError, TypeError)) as refused:
             common.output(model, change(X))

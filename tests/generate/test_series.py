@@ -83,7 +83,8 @@ def test_the_density_is_that_of_a_gaussian_with_the_autocovariances_of_the_proce
     while len(r) < 9:
         r.append(float(model.coef_ @ np.array(r[:-3:-1])))
     law = multivariate_normal(np.full(9, model.mean_), toeplitz(r))
-    assert_allclose(model.score_samples(x[:18].reshape(2, 9)), law.logpdf(x[:18].reshape(2, 9)))
+    rows = x[:18].reshape(2, 9)
+    assert_allclose(model.score_samples(list(rows)), law.logpdf(rows))
 
 
 def test_the_most_likely_process_is_the_most_likely(x):

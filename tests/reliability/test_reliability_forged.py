@@ -107,6 +107,8 @@ def arrays_in(model):
 HARMLESS = {
     ("doc_topic_", "longer"),  # nothing else in a file says how many documents there were
     ("chain_log_likelihoods_", "longer"),  # … or how many chains
+    ("criterion_", "longer"),  # … or how many orders were compared
+    ("test_rows_", "longer"),  # … or how many rows were kept for testing
     ("labels_", "longer"),  # nothing else in a file says how many rows there were
     ("X_fit_", "longer"),  # … (where they have no targets)
     ("singular_", "longer"),  # … or singular values

@@ -89,7 +89,8 @@ def test_bad_input_ends_in_a_message_or_in_a_sound_model(tmp_path, name):
         for attribute, value in model.stored_attributes().items():
             if isinstance(value, np.ndarray) and value.dtype.kind == "f":
                 assert np.isfinite(value).all(), (what, attribute)
-    assert set(accepted).isdisjoint(MUST_FAIL)
+    a_series = {"a vector"} if name == "AR" else set()
+    assert set(accepted).isdisjoint(MUST_FAIL - a_series)
 
 
 @pytest.mark.filterwarnings("ignore")

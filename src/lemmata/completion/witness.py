@@ -8,7 +8,7 @@ Along any line the factored objective is a polynomial of degree 4. Five numbers 
 very bottom of the line, without a step size. For people with factors of their own, `escape` leaves a saddle that way:
 
     >>> A = Observed.of(np.diag([3.0, 1.0]))
-    >>> saddle = Factored.of(A, np.zeros((2, 1)), np.zeros((2, 1)), reg=0.5)
+    >>> saddle = objective.Factored.of(A, np.zeros((2, 1)), np.zeros((2, 1)), reg=0.5)
     >>> better = escape(A, np.zeros((2, 1)), np.zeros((2, 1)), reg=0.5)
     >>> round(saddle.objective - better.objective, 6)                                           # ½(σ₁ − λ)²
     3.125

@@ -146,7 +146,7 @@ def _multiply_lagged(rows: Array, lag: int) -> float:
     return float(np.einsum("st,st->", rows[:, : max(rows.shape[1] - lag, 0)], rows[:, lag:]))
 
 
-TRUE = statements_true(_measure, k.passes(LAGS), unchecked="coef_ criterion_")
+TRUE = statements_true(_measure, k.passes(LAGS), unchecked="criterion_")
 
 
 @k.statistical(

@@ -109,6 +109,7 @@ def check(
         raise ValueError(f"seconds={seconds!r}: pass a number >= 0.")
     statements = tuple(statements)
     end = math.inf if seconds is None else time.perf_counter() + seconds
+    lead = lead if seconds is None else 0.0
     found: dict[str, Claim] = {}
     waiting, spent, stop, data = list(statements), 0.0, "", ""
     main, fit.work = main_claim(statements), max(work, lead) if seconds is None else math.inf

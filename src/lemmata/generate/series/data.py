@@ -88,15 +88,16 @@ def _check(X: Any, missing: str, which: str) -> Array:
     try:
         return check_array(X, dtype=[np.float64, np.float32], ensure_all_finite=finite)
     except ValueError as error:
-        rows = np.asarray(X, dtype=object)
-        bad = [at for at, value in np.ndenumerate(rows) if value is None or value != value]
-        if not bad or "NaN" not in str(error):
+        if "NaN" not in str(error):
             raise
-        row, t = bad[0]
-        raise ValueError(
-            f"series{which or f' {row}'} contains NaN at position {t} (counted from 0), {len(bad)} in all; fill the "
-            "gaps, or pass missing='cut' to fit the pieces between them."
-        ) from None
+        for row, values in enumerate(np.asarray(X)):
+            bad = np.flatnonzero(np.isnan(np.asarray(values, dtype=np.float64)))
+            if len(bad):
+                raise ValueError(
+                    f"series{which or f' {row}'} contains NaN at position {bad[0]} (counted from 0); fill the gaps, or pass "
+                    "missing='cut' to fit the pieces between them."
+                ) from None
+        raise
 
 
 def _cut(row: Array) -> list[Array]:
@@ -122,18 +123,31 @@ class ModelOfSeries(Model):
     def _validate_rows(self, X, sample_weight=None, reset: bool = True, min_samples=None) -> Any:
         refuse_malformed(X)
         least = self._least_length
-        data = Series.of(X, self.missing, longer_than=least)
+        if _is_one(X) or _are_several(X):
+            data = Series.of(X, self.missing, longer_than=least)
+            if reset:
+                self.n_features_in_ = 1
+                self._forget("feature_names_in_")
+        else:
+            blocks = super()._validate_rows(X, sample_weight, reset, min_samples)
+            whole = isinstance(blocks.source, np.ndarray)
+            rows = (
+                blocks.source if whole else np.concatenate([np.asarray(part) for part, _ in blocks])
+            )
+            data = Series.of(np.asarray(rows), self.missing, longer_than=least)
         if data.left_out:
             found = f"{data.left_out} pieces between gaps have at most {least} values"
             warn_user(f"{found} and are left out.", UserWarning)
-        if reset:
-            if data.shortest <= least:
-                raise ValueError(
-                    f"{type(self).__name__} needs series of more than {least} values here; the shortest has n_features="
-                    f"{data.shortest}: lower the order, or pass longer ones."
-                )
-            if all(bool((rows == rows[:, :1]).all()) for rows in data.groups):
-                raise ValueError("every series is constant: there is nothing to predict.")
-            lengths = {rows.shape[1] for rows in data.groups}
-            self.n_features_in_ = lengths.pop() if len(lengths) == 1 and not _is_one(X) else 1
+        if reset and data.shortest <= least:
+            raise ValueError(
+                f"{type(self).__name__} needs series of more than {least} values here; the shortest has n_features="
+                f"{data.shortest}: lower the order, or pass longer ones."
+            )
+        if reset and all(bool((rows == rows[:, :1]).all()) for rows in data.groups):
+            raise ValueError("every series is constant: there is nothing to predict.")
         return data
+
+    @property
+    def accepts_nan(self) -> bool:  # type: ignore[override]
+        """NaN cuts a series in two, where that was asked for."""
+        return self.missing == "cut"

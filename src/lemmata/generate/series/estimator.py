@@ -8,8 +8,8 @@ and k for the same number, and moments are those of the centred process).
     >>> truth = AR(2).from_coefficients([1.2, -0.5])
     >>> x = truth.sample(1, length=5000, random_state=0)[0]
     >>> model = AR(2).fit(x)
-    >>> model.coef_.round(1), round(float(np.abs(model.poles_).max()), 2)
-    (array([ 1.2, -0.5]), 0.71)
+    >>> model.coef_.round(1), round(float(np.abs(model.poles_).max()), 1)
+    (array([ 1.2, -0.5]), 0.7)
     >>> model.forecast(3).mean.shape
     (3,)
 """
@@ -120,6 +120,8 @@ class AR(ModelOfSeries):
         mean = sum(float(rows.sum(dtype=np.float64)) for rows in data.groups) / data.size
         groups = [LaggedProducts.of(rows, most, mean) for rows in data.groups]
         moments = sum(groups[1:], groups[0])
+        if not np.isfinite(moments.products).all():
+            raise ValueError("the products of these values overflow: scale the series.")
         self._forget("criterion_")
         order = most
         if isinstance(self.order, str):
@@ -161,6 +163,14 @@ class AR(ModelOfSeries):
     def _claims(self) -> tuple[Statement, ...]:
         return YULE_WALKER_CLAIMS if self.method == "yule-walker" else AR_CLAIMS
 
+    @classmethod
+    def restored(cls, parameters: dict[str, Any], attributes: dict[str, Any]) -> Any:
+        """A process from what a file holds: there is one autocovariance more than coefficients."""
+        model: Any = super().restored(parameters, attributes)
+        if len(model.autocovariance_) != len(model.coef_) + 1:
+            raise ValueError("autocovariance_ and coef_ do not fit together.")
+        return model
+
     def _title(self, data: Any) -> str:
         of = f"  {data.shape[0]:,} series, {data.size:,} values" if data is not None else ""
         return f"AR({len(self.coef_)}){of}, {self.method}"
@@ -173,10 +183,9 @@ class AR(ModelOfSeries):
         X_test : later values, or other series of the same kind; only with them is `intervals_cover` decided
         """
         check_is_fitted(self)
-        test = None if X_test is None else Series.of(X_test, self.missing)
-        return self._certificate(
-            Series.of(X, self.missing), y, seconds=seconds, attributes={"X_test": test}
-        )
+        data = self._validate_rows(X, reset=False)
+        test = None if X_test is None else self._validate_rows(X_test, reset=False)
+        return self._certificate(data, y, seconds=seconds, attributes={"X_test": test})
 
     # --- using it ---
 
@@ -247,16 +256,17 @@ class AR(ModelOfSeries):
 
     def residuals(self, X) -> list[Array]:
         """One-step errors of each series, the first q by autoregressions of lower order."""
-        groups = Series.of(X, self.missing).groups
+        check_is_fitted(self)
+        groups = self._validate_rows(X, reset=False).groups
         return [row for rows in groups for row in innovations(rows, self.coef_, self.mean_)[0]]
 
     def score_samples(self, X) -> Array:
         """ln p of each series, exactly, (n_series,)."""
         check_is_fitted(self)
-        groups = Series.of(X, self.missing).groups
+        groups = self._validate_rows(X, reset=False).groups
         parts = [log_likelihoods(rows, self.coef_, self.mean_, self.variance_) for rows in groups]
         return np.concatenate(parts)
 
     def score(self, X, y=None) -> float:
         """The mean of ln p per value."""
-        return float(self.score_samples(X).sum() / Series.of(X, self.missing).size)
+        return float(self.score_samples(X).sum() / self._validate_rows(X, reset=False).size)

@@ -13,7 +13,7 @@ a skew M, k(k−1)/2 of them, are flat at every first-order point. With λ = 0 a
 
     >>> from lemmata.completion.observed import Observed
     >>> A = Observed.of(np.diag([3.0, 1.0]))
-    >>> saddle = Factored.of(A, np.zeros((2, 1)), np.zeros((2, 1)), reg=0.5)
+    >>> saddle = objective.Factored.of(A, np.zeros((2, 1)), np.zeros((2, 1)), reg=0.5)
     >>> round(weakest_curvature(saddle).value, 6), round(smallest_curvature(saddle).value, 6)   # 1 − σ₁(A)/λ and λ − σ₁(A)
     (-5.0, -2.5)
 """
