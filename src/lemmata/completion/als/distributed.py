@@ -18,6 +18,7 @@ from __future__ import annotations
 import itertools
 import os
 import tempfile
+import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -31,13 +32,22 @@ Array = np.ndarray
 BLOCKS_PER_THREAD = 4  # blocks of equal work still differ in time: with a few per thread nobody waits long at the end
 
 
+# NumPy reads the head of a file by `ast`, which CPython 3.11 does not let two threads of a worker do at once
+_reading = threading.Lock()
+
+
+def _map(path: Any) -> Array:
+    with _reading:
+        return np.load(path, mmap_mode="r")
+
+
 class Sent(NamedTuple):
     """An array that lies in a file."""
 
     path: str
 
     def rows(self, here: slice = slice(None)) -> Array:
-        return np.load(self.path, mmap_mode="r")[here]
+        return _map(self.path)[here]
 
 
 class Distributed(Observed):
@@ -126,7 +136,7 @@ def _work(
 def _entries(folder: str, order: str, start: int, stop: int) -> Entries:
     """Rows start … stop − 1 of an order, from the files; only their pages are read."""
     indptr, indices, values = (
-        np.load(Path(folder) / f"{order}-{name}.npy", mmap_mode="r") for name in Entries._fields
+        _map(Path(folder) / f"{order}-{name}.npy") for name in Entries._fields
     )
     pointers = np.asarray(indptr[start : stop + 1])
     here = slice(int(pointers[0]), int(pointers[-1]))
