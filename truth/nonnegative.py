@@ -108,6 +108,7 @@ def altered_fits(seed: int) -> Iterator[Case]:
         both = {**false, "first_order_point": value <= 0.01}
         yield altered("another row's W", both, doc_topic_=rolled)
         yield altered("H 1 % larger", {"statements_true": False}, components_=1.01 * H)
+        yield altered("another k", {"attributes_sound": False}, n_components_=len(H) + 1)
         flipped = H.copy()
         flipped[0, H[0].argmax()] *= -1
         yield altered("a negative part", {"attributes_sound": False}, components_=flipped)

@@ -105,6 +105,8 @@ def trained_for_averaging(seed: int) -> Iterator[Case]:
         "vectors of other words, and a loss made up", mixed.certify(texts), false, tuple(false)
     )
     false = {"statements_true": False}
+    louder = altered(model, loss_=1.1 * model.loss_)
+    yield Case("a loss 10 % off", louder.certify(texts), false, tuple(false))
     yield Case("other texts", model.certify(topical(seed + 1000)), false, tuple(false))
     narrow = altered(model, context_embedding_=model.context_embedding_[:, 1:])
     yield Case(

@@ -133,6 +133,8 @@ def broken_machines(model: Any, early: Any) -> Iterator[tuple[str, Any, dict[str
     moved[0] += 0.5
     yield MOVED, tampered(model, support_vectors_=moved), {**sound, "statements_true": False}  # fmt: skip
     if hasattr(model, "kernel_"):
+        status = {**sound, "statements_true": False}
+        yield "another status", tampered(model, fit_status_=1 - model.fit_status_), status
         for kernel in (RBF(40.0), Polynomial(3, model.gamma, model.coef0)):
             other = tampered(model, kernel_=kernel)
             yield SWAPPED, other, {**sound, "statements_true": False, "near_optimum": False}

@@ -238,7 +238,7 @@ def test_centres_that_were_not_fitted_to_a_part_are_no_fits_to_it(monkeypatch):
     """The model's own centres always agree with each other; but one step on a part costs it less."""
     X = np.random.default_rng(0).random((2000, 2))
     model = fitted(X, 8)
-    shows(monkeypatch, "refit_centers", lambda fit, X, w, centers, number: centers)
+    shows(monkeypatch, "refit_centers", lambda fit, X, w, starts, number: starts)
     found = certified(model, X, claims=(found_again, separated))
     assert {claim.note for claim in found} == {"no search fitted parts of the rows"}
 

@@ -266,6 +266,7 @@ HARD = {"tol": 0, "max_iter": 9}  # no fit is over before its checkpoint is writ
 SETTINGS = {
     "gibbs": ("LDA", {"method": "gibbs", "max_iter": 4}),
     "ksvd": ("DictionaryLearning", {"method": "ksvd", "max_iter": 4}),
+    "burg": ("AR", {"order": 3, "method": "burg"}),
     "adamw": ("NeuralClassifier", {"optimizer": "adamw", "max_iter": 4}),
     "mlp": ("MLPClassifier", {"max_iter": 4}),
     "plsa": ("PLSA", {"max_iter": 4}),
@@ -317,6 +318,8 @@ def changed(source, path, field, change):
         ("ksvd", ".index", lambda x: np.full_like(x, 10**6)),
         ("Alignment", ".pairs", lambda x: x + 10**6),
         ("adamw", ".exp_avg", lambda x: x[:1]),  # fused steps read beyond its end
+        ("adamw", ".exp_avg", lambda x: 0),
+        ("burg", ".variances", lambda x: x[:0]),
         ("softmax", ".outputs", lambda x: x[:-1]),
         ("huber", ".theta", lambda x: x[:-1]),
         ("huber", ".sigma", lambda x: 0.0),

@@ -17,7 +17,18 @@ import lemmata
 from lemmata.core import Checkpoint, MaxSteps, run
 
 ASKED = "predict predict_proba decision_function transform inverse_transform score_samples kneighbors recommend sample"
-ASKED += " nearest words topics partial_fit coefficients_at translate completed"
+ASKED += " nearest words topics partial_fit coefficients_at translate completed forecast spectrum residuals bound"
+GENERATIVE: list[tuple[str, dict]] = [
+    *(
+        ("NormalizingFlow", {"recipe": recipe})
+        for recipe in ("spline", "planar", "sylvester", "affine")
+    ),
+    ("NormalizingFlow", {"partition": "random"}),
+    ("VAE", {"posterior": "full"}),
+    ("VAE", {"likelihood": "gaussian", "posterior": 1, "beta_warmup": 2}),
+    *(("AR", {"method": method}) for method in ("burg", "ols", "mle")),
+    ("AR", {"order": "bic", "method": "burg"}),
+]
 Use = Callable[[Path], Callable[[], Any]]  # opens a file, and gives what to do with it then
 
 
@@ -65,8 +76,10 @@ def _models() -> dict[str, Callable[[Path], Iterator[tuple[str, Use]]]]:
         ("NeuralClassifier", {"net": "ResNet"}),
         ("NeuralClassifier", {"net__widths": (8, 8, 8), "optimizer": "adamw"}),
         ("Autoencoder", {"n_components": 2, "conv": (4,)}),
+        ("VAE", {"n_components": 2, "conv": (4,)}),
     ):
         fits.append((name, {**more, "max_iter": 2}, images, rows.common))
+    fits += [(name, more, rows.rows(name), rows.common) for name, more in GENERATIVE]
     fits += [(name, {}, texts.topical(n=15)[0], texts) for name in texts.MODELS]
     fits.append(("Alignment", {}, ([f"w{i}" for i in range(40)], rows.rows("PCA")), None))
     return {
@@ -113,6 +126,7 @@ def files_of(path: Path, make: Callable[..., Any], X: Any, y: list) -> Iterator[
 def _ask(model: Any, step: str, X: Any, y: list) -> None:
     model = copy.deepcopy(model) if step == "partial_fit" else model
     given = {"partial_fit": [X, *y], "sample": [3], "recommend": [0], "coefficients_at": [0.5]}
+    given |= {"forecast": [3], "spectrum": [[0.1, 0.2]], "bound": [X, 2]}
     given |= {"words": [], "topics": [], "completed": []}
     if step in ("nearest", "translate"):
         given[step] = [X[0][0]]

@@ -37,6 +37,10 @@ from lemmata.core.engine import one_blas_thread
 Array = np.ndarray
 TRIED = 3  # steps from every random start, before the best goes on
 SETTLED = 1e-4  # of the mean variance of a feature: centres that move less, all together
+NEARLY, ALIKE = (
+    1.1,
+    0.9,
+)  # of the least cost, and Rand's index: another clustering that is nearly as good
 WORTH_SHOWING = 0.002  # of the cost of some rows: what other centres have to gain there
 # of the λ at which the closed form would be tight: less of it, less is cut off
 SHARES = (1.0, 0.6, 0.3)
@@ -56,28 +60,48 @@ def better_centers(fit: Any, known: Partition, rows: int) -> Array | None:
     """Return centres that some rows say are better than those known, from a few fits with other seeds; None if they are not."""
     X, w = sample_rows(fit.data, known.frame, rows)
     k = min(len(known.centers), len(np.unique(X, axis=0)))
-    tried = _fits(X, w, [(LloydAlgorithm(k), seed) for seed in range(RESTARTS)], TRIED)
-    best = _fits(X, w, [(LloydAlgorithm(k, tried.centers), 0)], LONGEST - TRIED)
+    tried = _best(_fits(X, w, [(LloydAlgorithm(k), seed) for seed in range(RESTARTS)], TRIED))
+    (best,) = _fits(X, w, [(LloydAlgorithm(k, tried.centers), 0)], LONGEST - TRIED)
     if best.cost < (1 - WORTH_SHOWING) * float(w @ squared_distances(X, known.centers).min(axis=1)):
         return known.frame.outside(best.centers)
     return None
 
 
-def refit_centers(fit: Any, X: Array, w: Array, centers: Array, number: int) -> Array:
-    """Return centres fitted to a part of the rows: the best of some random starts and the given one."""
-    k, seeds = len(centers), np.random.default_rng(number).integers(2**31, size=STARTS)
-    starts = [(LloydAlgorithm(k), int(seed)) for seed in seeds]
-    return _fits(X, w, [*starts, (LloydAlgorithm(k, centers), 0)], REFIT_STEPS).centers
+def refit_centers(fit: Any, X: Array, w: Array, starts: list[Array], number: int) -> list[Array]:
+    """Return centres fitted to a part of the rows, the best from the given starts and some random ones; then those of other
+    clusterings that random starts led to and that cost nearly as little: another part may prefer them."""
+    k, seeds = len(starts[0]), np.random.default_rng(number).integers(2**31, size=STARTS)
+    known = _fits(X, w, [(LloydAlgorithm(k, start), 0) for start in starts], REFIT_STEPS)
+    drawn = _fits(X, w, [(LloydAlgorithm(k), int(seed)) for seed in seeds], REFIT_STEPS)
+    best, others, weight = _best([*known, *drawn]), list[KMeansState](), float(w.sum())
+    for one in drawn:
+        if one.cost <= NEARLY * best.cost and not any(
+            _alike(one, to, weight) for to in known + others
+        ):
+            others.append(one)
+    return [best.centers, *(one.centers for one in others)]
+
+
+def _alike(one: KMeansState, other: KMeansState, weight: float) -> bool:
+    """Whether every centre of one clustering is nearly one of the other's."""
+    apart = squared_distances(one.centers, other.centers).min(axis=1)
+    return float(apart.max()) <= ALIKE * one.cost / weight
 
 
 def coreset_centers(fit: Any, points: Any, weights: Array, k: int) -> Array:
     """Return centres that a few steps find on a coreset."""
-    return _fits(points, weights, [(LloydAlgorithm(k), 0)], 10).centers
+    (found,) = _fits(points, weights, [(LloydAlgorithm(k), 0)], 10)
+    return found.centers
 
 
-def _fits(X: Any, w: Array, runs: list[tuple[LloydAlgorithm, int]], steps: int) -> KMeansState:
-    """Return the best of what Lloyd's steps lead to in some runs with their seeds: by NumPy, on one thread, which waits for no
-    other."""
+def _best(found: list[KMeansState]) -> KMeansState:
+    return min(found, key=lambda one: one.cost)
+
+
+def _fits(
+    X: Any, w: Array, runs: list[tuple[LloydAlgorithm, int]], steps: int
+) -> list[KMeansState]:
+    """Return what Lloyd's steps lead to in some runs with their seeds: by NumPy, on one thread, which waits for no other."""
     data, found = Points.of(X, w, compiled=False), []
     with warnings.catch_warnings(), one_blas_thread():
         warnings.simplefilter("ignore")  # rows may coincide
@@ -88,7 +112,7 @@ def _fits(X: Any, w: Array, runs: list[tuple[LloydAlgorithm, int]], steps: int) 
                 if state.shift <= SETTLED:
                     break
             found.append(state)
-    return min(found, key=lambda one: one.cost)
+    return found
 
 
 # --- multipliers of the dense bound -----------------------------------------------------------------------------------

@@ -15,9 +15,12 @@ more than the model's centres after one of Lloyd's steps on that part. One thing
 start from the model's centres, which have seen all rows, so that clusters are not missed for want of luck; this can change
 which optimum of its part a fit ends in, nothing else.
 
-Where several clusterings are as good as each other (four corners in two halves), the parts choose among them independently:
-twelve times the same one, if at most half of all samples give it, with probability 2⁻¹¹ or less. So what holds is shown on
-twelve parts; what fails is shown on three, which have more rows to find their clusters with.
+Where several clusterings are as good as each other (four corners in two halves), the parts choose among them independently, as
+far as searches know them: one that a part has met is a start for those after it. Suppose that at most half of all samples
+prefer the model's clustering, and that a search which does not know the other one misses it with probability m. Then all
+twelve parts end in the model's with probability 2⁻¹²(1 − m)/(1 − 2m) + m¹²: some miss the other, and once it is known the rest
+agree by chance. Twice that, whichever of two the model has, is below 2⁻⁹ for m ≤ 0.4. So what holds is shown on twelve parts;
+what fails is shown on three, which have more rows to find their clusters with.
 """
 
 from __future__ import annotations
@@ -40,7 +43,7 @@ Array = np.ndarray
 MANY_PARTS, FEW_PARTS = 12, 3
 STARTS, LONGEST = 3, 15  # random starts of a fit that is paid for, and steps of each
 RISK = 0.0025  # of all bounds of one kind together
-LUCK = 2.0 ** (1 - MANY_PARTS)  # all parts choose the same of two clusterings
+LUCK = 2.0 ** (3 - MANY_PARTS)  # all parts choose the same of two clusterings, or miss the other
 BAND = 0.15  # of the distance of two centres: half the width of the bands in which rows are counted
 PER_CLUSTER, LEAST_ROWS = 400, 5000  # rows that are looked at, if there are so many
 ROOM = 2**25  # numbers of them
@@ -97,17 +100,18 @@ class Refits:
         part = rng.permutation(np.arange(len(X)) % parts)
         ours = squared_distances(X, centers).argmin(axis=1)
         risk = RISK / (2 * parts * k)
-        bounds: list[tuple[Array, Array, Array]] = []
+        starts, bounds = [centers], list[tuple[Array, Array, Array]]()
         bands: list[tuple[Array, Array, Array]] = []
 
         @cache
         def refit(j: int) -> tuple[Array, Array] | None:
             X_j, w_j = X[part == j], w[part == j]
             with nearest_centres.one_blas_thread():
-                found = search("refit_centers", X_j, w_j, centers, j)
-            if not _is_fit(found, X_j, w_j, centers):
+                shown = search("refit_centers", X_j, w_j, starts, j)
+            if shown is None or not _is_fit(shown[0], X_j, w_j, centers):
                 return None
-            return found, squared_distances(X, found).argmin(axis=1)
+            starts.extend(shown[1:])  # nearly as good here: later parts may prefer them
+            return shown[0], squared_distances(X, shown[0]).argmin(axis=1)
 
         for i in range(parts):
             j = (i + 1) % parts
@@ -262,7 +266,7 @@ def few_refits(fit: claims.Fit) -> Refits:
 def found_again(fit):
     """Holds if every comparison of twelve fits shows it of every cluster; fails if the mean over three is shown to be below.
 
-    The risk is that of the bounds, and 2⁻¹¹ for luck: 1 − confidence is more than both.
+    The risk is that of the bounds, and 2⁻⁹ for luck: 1 − confidence is more than both.
     """
     if len(fit.cluster_centers_) < 2:
         return claims.unknown("one cluster has one labelling")

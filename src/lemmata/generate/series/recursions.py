@@ -39,6 +39,10 @@ class ARState:
     variances: Array  # (m + 1,) σ² of orders 0 … m
     mean: float
 
+    def __post_init__(self) -> None:
+        if not len(self.variances):
+            raise ValueError("an autoregression has a variance, that of order 0 at least.")
+
 
 @dataclass(frozen=True)
 class GrowingOrder:

@@ -40,6 +40,10 @@ from torch import nn
 from lemmata.optim.schedules import Constant, Cosine, Schedule, StepDecay, check_range
 
 SCHEDULES = ("constant", "step", "cosine", "one_cycle")
+COUNTERS = (
+    "step",
+    "mu_product",
+)  # one number for a weight; all else that optimisers remember has its shape
 NEEDS_LENGTH = ("step", "cosine", "one_cycle")
 
 
@@ -177,10 +181,10 @@ def load_memory(
             raise ValueError(f"the optimiser remembers other things of {name!r} than of others.")
         for key, value in kept.items():
             # fused steps do not look where they read
-            numbers = np.asarray(value)
-            fits = numbers.shape in ((), tuple(weight.shape)) and numbers.dtype.kind in "iuf"
-            same = not numbers.ndim or str(numbers.dtype) == str(weight.dtype).split(".")[1]
-            if not fits or not same or not np.isfinite(numbers).all():
+            numbers, counts = np.asarray(value), key in COUNTERS
+            fits = numbers.shape == (() if counts else weight.shape) and numbers.dtype.kind in "iuf"
+            same = type(value) is np.ndarray and str(value.dtype) == str(weight.dtype).split(".")[1]
+            if not fits or not (counts or same) or not np.isfinite(numbers).all():
                 raise ValueError(
                     f"{key!r} of {name!r} does not fit a weight of shape {tuple(weight.shape)}."
                 )
