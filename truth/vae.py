@@ -17,12 +17,12 @@ D, M, N, NEW = 5, 2, 400, 2500
 class AveragedKL(VAE):
     """A common slip: the KL is averaged over the code instead of summed."""
 
-    def _bounds(self, rows, k, seed):
+    def _bounds(self, rows, k, seed, places=None):
         x = torch.from_numpy(np.ascontiguousarray(rows)).to(self.module_.mean)
         with torch.no_grad():
             mean, s = self.module_.encode(x.reshape(-1, *self.input_shape_))
         kl = 0.5 * (mean**2 + s**2 - 1 - 2 * s.log()).sum(1).double().numpy()
-        return super()._bounds(rows, k, seed) + kl * (1 - 1 / self.n_components_)
+        return super()._bounds(rows, k, seed, places) + kl * (1 - 1 / self.n_components_)
 
 
 def changed(model: VAE, change=None, kind: type = VAE) -> VAE:

@@ -15,12 +15,14 @@ from lemmata.generate.flows import (  # noqa: E402
     AdditiveCoupling,
     AffineCoupling,
     AffineMap,
+    Conv1x1,
     Flow,
     Planar,
     SplineCoupling,
     StandardNormal,
     Sylvester,
 )
+from lemmata.generate.flows.estimator import make_image_transforms  # noqa: E402
 
 MAPS = {
     "affine": lambda d: AffineMap(d, shuffle=True),
@@ -29,7 +31,7 @@ MAPS = {
     "planar": Planar,
     "sylvester": lambda d: Sylvester(d, d - 1),
     "additive": lambda d: AdditiveCoupling(d, (8,), turn=1),
-    "affine coupling": lambda d: AffineCoupling(d, (8,), shuffle=True),
+    "affine coupling": lambda d: AffineCoupling(d, (8,), partition="random"),
     "spline": lambda d: SplineCoupling(d, (8,), turn=1, bound=2.0),
 }
 
@@ -71,6 +73,45 @@ def test_maps_invert_and_know_their_determinant(kind):
     torch.testing.assert_close(
         jacobian(found.inverse, x[0]) @ jacobian(found, z[0]), torch.eye(5, dtype=torch.float64)
     )
+
+
+@pytest.mark.parametrize("recipe", ["glow", "realnvp"])
+def test_flows_of_images_invert_for_each_class_and_know_their_determinant(recipe):
+    torch.manual_seed(0)
+    parts = make_image_transforms(recipe, (2, 4, 4), 2, (6,), classes=3)
+    flow = Flow(parts, StandardNormal((2, 4, 4)), 3).double()
+    x, y = torch.randn(6, 2, 4, 4, dtype=torch.float64), torch.tensor([0, 1, 2, 0, 1, 2])
+    with torch.no_grad():
+        flow.begin((x, y))
+        for weight in flow.parameters():
+            weight.add_(0.2 * torch.randn_like(weight))
+        z, log_det = flow.inverse(x, y)
+        torch.testing.assert_close(flow(z, y)[0], x, rtol=1e-9, atol=1e-9)
+        assert (flow.inverse(x, y.roll(1))[0] - z).abs().max() > 1e-3  # the class matters
+        each = [flow.log_prob(x, torch.full_like(y, c)) for c in range(3)]
+        mixed = torch.logsumexp(torch.stack(each), 0) - math.log(3)
+        torch.testing.assert_close(flow.log_prob(x), mixed)
+    J = torch.autograd.functional.jacobian(
+        lambda row: flow.inverse(row.reshape(1, 2, 4, 4), y[:1])[0].flatten(), x[0].flatten()
+    )
+    assert math.isclose(float(torch.linalg.slogdet(J)[1]), float(log_det[0]), abs_tol=1e-9)
+
+
+def test_a_convolution_of_one_pixel_begins_as_a_rotation_and_actnorm_with_moments_of_the_batch():
+    torch.manual_seed(0)
+    conv, norm = Conv1x1(5).double(), ActNorm(5).double()
+    x = 3 + 2 * torch.randn(64, 5, 3, 4, dtype=torch.float64)
+    with torch.no_grad():
+        A = conv(torch.eye(5, dtype=torch.float64)[:, :, None, None])[0][:, :, 0, 0]
+        torch.testing.assert_close(A @ A.T, torch.eye(5, dtype=torch.float64), rtol=0, atol=1e-6)
+        norm.begin_at(x)
+        z = norm.inverse(x)[0]
+        assert z.mean((0, 2, 3)).abs().max() < 1e-12
+        # (5.17) and (5.18): pq times both sums
+        norm.log_scale += 0.1
+        both = conv(norm(z)[0])[1] + norm(z)[1]
+        sums = conv.log_scale.sum() + norm.log_scale.sum()
+        assert math.isclose(float(both[0]), float(12 * sums), rel_tol=1e-12)
 
 
 def test_the_determinants_are_those_of_the_lemmas():
@@ -154,6 +195,39 @@ def test_rows_for_testing_are_not_trained_on(arc):
     assert not set(flow.test_rows_) & set(flow.validation_rows_)
 
 
+def test_classes_are_learned_apart_and_unknown_ones_refused(tmp_path):
+    rng = np.random.default_rng(0)
+    places = rng.choice(3, size=900, p=[0.5, 0.3, 0.2])
+    centres = np.array([[0.0, 0], [3, 0], [0, 3]])
+    X, y = centres[places] + 0.3 * rng.normal(size=(900, 2)), np.array(["a", "b", "c"])[places]
+    settings = {"n_transforms": 3, "widths": (32,), "max_iter": 15, "random_state": 0}
+    flow = NormalizingFlow(**settings).fit(X, y)
+    assert {"beats_independent", "inverts", "log_det_true"} <= set(flow.certificate_.held)
+    assert flow.certify(X, y)["statements_true"].verdict == "holds"
+    assert "statements_true" not in flow.certify(X).held  # loss_ is of rows given their classes
+    for label, centre in zip("abc", centres, strict=True):
+        np.testing.assert_allclose(flow.sample(500, label, 0).mean(axis=0), centre, atol=0.15)
+    drawn = flow.sample(3000, random_state=1)
+    assert abs((np.abs(drawn - centres[0]).max(axis=1) < 1.5).mean() - 0.5) < 0.05
+    given = np.stack([flow.score_samples(X, np.full(900, label)) for label in "abc"])
+    shares = np.bincount(places) / 900
+    np.testing.assert_allclose(
+        flow.score_samples(X), np.log(shares @ np.exp(given)), rtol=1e-9, atol=1e-9
+    )
+    assert (given.argmax(axis=0) == places).mean() > 0.97
+    for call in (lambda: flow.sample(2, "d"), lambda: flow.score_samples(X[:1], ["d"])):
+        with pytest.raises(ValueError, match=r"'d'.* it knows 'a', 'b', 'c'"):
+            call()
+    with pytest.raises(ValueError, match="n_samples=3 of them"):
+        flow.sample(3, ["a", "b"])
+    with pytest.raises(ValueError, match="continuous, which is no class"):
+        NormalizingFlow(max_iter=1).fit(X, X[:, 0])
+    assert not hasattr(NormalizingFlow(max_iter=1, conditional=False).fit(X, y), "classes_")
+    lemmata.save(flow, tmp_path / "m.lemma")
+    again = lemmata.load(tmp_path / "m.lemma")
+    np.testing.assert_array_equal(again.sample(4, "b", 3), flow.sample(4, "b", 3))
+
+
 def test_independent_columns_are_not_beaten():
     X = np.random.default_rng(0).normal(size=(600, 2))
     flow = NormalizingFlow(max_iter=5, random_state=0).fit(X)
@@ -185,7 +259,7 @@ def test_transforms_of_ones_own_are_taken_and_one_without_inverse_is_named(arc):
     ("settings", "says"),
     [
         ({"precision": "bfloat16"}, "log-determinants"),
-        ({"recipe": "glow"}, "recipe"),
+        ({"recipe": "glow"}, "is of images"),
         ({"test_fraction": 1.0}, "rows to learn from"),
     ],
 )

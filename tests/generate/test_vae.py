@@ -14,6 +14,7 @@ from lemmata.generate.vae import ImportanceWeightedBound, PenalisedBound, VAENet
 from lemmata.generate.vae.network import divergences, log_det, place
 
 POSTERIORS = ("diagonal", 1, "full")
+BENT = ("planar", "sylvester")
 SIGMA = 0.4
 
 
@@ -86,6 +87,26 @@ def test_the_kl_and_the_density_of_q_agree_with_draws(posterior):
         torch.testing.assert_close(net.log_weights(x, noise[:3]), likelihood + ours[:3])
         normal = torch.distributions.Normal(net.decode(z[0]), net.sigma)
     torch.testing.assert_close(likelihood[0], normal.log_prob(x).sum(-1))
+
+
+@pytest.mark.parametrize("posterior", BENT)
+def test_bent_posteriors_know_their_density(posterior):
+    """ln p(z)/q(z|x) by the map from ε to z itself: its Jacobian by autograd."""
+    torch.manual_seed(0)
+    net = VAENet((4,), 3, layers=(8,), likelihood="gaussian", posterior=posterior).double()
+    with torch.no_grad():
+        net.encoder[-1].weight[3:] *= 10
+    x, noise = (torch.randn(2, 5, n, dtype=torch.float64)[0] for n in (4, 3))
+    encoded = tuple(part.detach() for part in net.encode(x))
+    z, ratio = net.draw(encoded, noise)
+    normal = torch.distributions.Normal(0.0, 1.0)
+    for i in range(5):
+        one = tuple(part[i : i + 1] for part in encoded)
+        J = torch.autograd.functional.jacobian(
+            lambda e, one=one: net.draw(one, e[None])[0][0], noise[i]
+        )
+        log_q = normal.log_prob(noise[i]).sum() - torch.linalg.slogdet(J)[1]
+        torch.testing.assert_close(ratio[i], normal.log_prob(z[i]).sum() - log_q)
 
 
 def test_reparameterised_gradients_are_those_of_the_score_function():
@@ -210,12 +231,34 @@ def test_the_bound_is_the_elbo_whatever_was_trained(pixels):
             VAE(**{"n_components": 3, **more}).fit(pixels)
 
 
-@pytest.mark.parametrize("posterior", POSTERIORS[1:])
+@pytest.mark.parametrize("posterior", [*POSTERIORS[1:], *BENT])
 def test_richer_posteriors_train_and_are_certified(X, posterior):
     settings = {"layers": (), "activation": "identity", "learning_rate": 0.02, "batch_size": 256}
     model = VAE(2, posterior=posterior, **settings, max_iter=15, random_state=0).fit(X)
-    assert model.certify(X)["bound_adds_up"].verdict == "holds"
-    assert model.module_.encode(torch.from_numpy(X[:3]))[1].shape == (3, 2, 2)
+    found = model.certify(X, seconds=60)
+    assert found["bound_adds_up"].verdict == found["bounds_ordered"].verdict == "holds"
+    liar = copy.deepcopy(model)
+    with torch.no_grad():  # other codes than those that bound_ is of
+        liar.module_.encoder[-1].bias[-1] += 1
+    assert liar.certify(X)["statements_true"].verdict == "fails"
+
+
+def test_classes_condition_the_decoder(pixels):
+    y = load_digits().target
+    model = VAE(3, layers=(32,), max_iter=15, learning_rate=1e-2, random_state=0).fit(pixels, y)
+    found = model.certify(pixels, y, seconds=60)
+    sure = ("beats_independent", "bound_adds_up", "bounds_ordered", "statements_true")
+    assert {found[name].verdict for name in sure} == {"holds"}
+    for digit in (0, 1):  # the right class explains its pixels best, and is drawn
+        rows = pixels[y == digit]
+        given = [model.bound(rows, 10, y=np.full(len(rows), c)).mean() for c in range(10)]
+        assert np.argmax(given) == digit
+        drawn = model.sample(300, digit, 0).mean(axis=0)[0]
+        assert np.abs(drawn - rows.mean(axis=0)).mean() < 0.08
+    with pytest.raises(ValueError, match=r"label 12.* it knows 0, 1"):
+        model.sample(1, 12)
+    assert model.transform(pixels).shape == (len(pixels), 3)
+    assert model.bound(pixels, y=y).mean() > model.bound(pixels).mean()
 
 
 def test_images_are_drawn_coded_and_walked_between(pixels, binary):
@@ -297,10 +340,12 @@ def test_lies_and_collapse_are_found(pixels, binary):
     assert "statements_true" in liar.certify(flat).failed
 
     class AveragedKL(VAE):
-        def _bounds(self, rows, k, seed):
+        def _bounds(self, rows, k, seed, places=None):
             with torch.no_grad():
                 kl = divergences(*self.module_.encode(torch.from_numpy(rows).reshape(-1, 1, 8, 8)))
-            return super()._bounds(rows, k, seed) + kl.numpy() * (1 - 1 / self.n_components_)
+            return super()._bounds(rows, k, seed, places) + kl.numpy() * (
+                1 - 1 / self.n_components_
+            )
 
     liar = copy.deepcopy(binary)
     liar.__class__ = AveragedKL

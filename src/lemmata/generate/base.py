@@ -5,23 +5,30 @@
 
 The network speaks torch: `log_prob(x)` gives (B,), `sample(n, generator)` gives (n, …) in the units of the rows.
 
+With classes, `fit(X, y)`, the model is p(y) p(x|y), p(y) the shares of the classes. The network then has them as `shares` (C,),
+and both methods take places among `classes_` besides, `log_prob(x, y)`, `sample(n, generator, y)`: ln p(x|y). Without y they
+are those of x alone: `sum_over_classes` adds up p(y) p(x|y).
+
 `test_fraction` of the rows are kept from training and from early stopping, so that the main claim of a density,
 `beats_independent`, can be checked in `fit`; `test_rows_` says which. Rows of a stream cannot be: pass X_test to `certify`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from numbers import Integral
 from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils import check_random_state, column_or_1d
+from sklearn.utils.multiclass import type_of_target
+from sklearn.utils.validation import check_consistent_length, check_is_fitted
 
 from lemmata.core.blocks import Blocks
-from lemmata.core.parameters import KW_ONLY, SHARE, parameter
+from lemmata.core.parameters import KW_ONLY, SHARE, fitted, parameter
 from lemmata.core.runs.trace import Trace
+from lemmata.core.supervised import encode
+from lemmata.nets.estimators.inputs import run_rows
 from lemmata.nets.estimators.neural import Neural
 
 Array = np.ndarray
@@ -36,10 +43,64 @@ class Generative(Neural):
     test_fraction: float = parameter(0.1, SHARE).doc("""
         The share of rows kept from training and stopping, on which the main claim is checked in
         `fit`; 0: none, and `certify(X, X_test=…)` checks it.""")
+    conditional: bool = parameter(True, "boolean").doc("""
+        Whether `fit(X, y)` conditions on the classes y; False ignores y, as before a classifier in
+        a Pipeline.""")
 
-    stored: ClassVar[Mapping[str, str | type]] = {**Neural.stored, "test_rows_?": "t int >=0"}
+    stored: ClassVar[Mapping[str, str | type]] = {
+        **Neural.stored,
+        "test_rows_?": "t int >=0",
+        "classes_?": "c labels",
+    }
+    classes_: Any = fitted()
 
     # --- fitting ---
+
+    def fit(self, X, y=None, sample_weight=None):
+        """Fit the model to X and check the claims about it.
+
+        Parameters
+        ----------
+        X : array, np.memmap, dask array, or a re-iterable of row blocks, of shape (n_samples, n_features), or images
+        y : array of shape (n_samples,), optional
+            Classes to condition on: the model is then p(y) p(x|y), and `sample(n, y=…)` draws from some of them.
+        sample_weight : array of shape (n_samples,), optional
+            How many times each row counts.
+
+        Returns
+        -------
+        self : with `certificate_`, `trace_`, `stopped_`, `n_iter_` and the model's own attributes
+        """
+        return super().fit(X, y, sample_weight)
+
+    def _validate_pair(self, X, y, sample_weight=None, reset: bool = True) -> Blocks:
+        data = self._validate_rows(X, sample_weight, reset=reset)
+        if reset:
+            self._forget("classes_")
+        if y is None or not self.conditional or not (reset or self._has_classes):
+            return data
+        y = column_or_1d(np.asarray(y), warn=True)
+        check_consistent_length(np.broadcast_to(0, data.shape[0]), y)
+        if not reset:
+            return data.with_targets(encode(y, self.classes_))
+        if (kind := type_of_target(y)) not in ("binary", "multiclass"):
+            raise ValueError(
+                f"Unknown label type: y is {kind}, which is no class to condition on: pass labels, leave y out, or set "
+                "conditional=False."
+            )
+        self.classes_, places = np.unique(y, return_inverse=True)
+        return data.with_targets(places)
+
+    @property
+    def _has_classes(self) -> bool:
+        return hasattr(self, "classes_")
+
+    def _class_shares(self, data: Blocks) -> Array | None:
+        """(C,): the share of each class among the rows, by weight; None without classes."""
+        if data.targets is None:
+            return None
+        counts = np.bincount(data.targets, data.weights, minlength=len(self.classes_))
+        return counts / counts.sum()
 
     def _n_tested(self, data: Blocks) -> int:
         from lemmata.nets.data.batches import Rows, as_data
@@ -95,13 +156,7 @@ class Generative(Neural):
         learn = (
             self._split_in_three(data)[0] if self._n_tested(data) or self.early_stopping else None
         )
-        d, total, mean, square = (
-            data.shape[1],
-            0.0,
-            np.zeros(data.shape[1]),
-            np.zeros(data.shape[1]),
-        )
-        unit = np.zeros(d)
+        total, (unit, mean, square) = 0.0, np.zeros((3, data.shape[1]))
         for rows, _ in _choose_rows(data, learn):
             np.maximum(unit, np.abs(rows).max(axis=0, initial=0.0), out=unit)
         unit[unit == 0] = 1.0
@@ -122,7 +177,8 @@ class Generative(Neural):
         Parameters
         ----------
         n_samples : int, default=1
-        y : classes to draw from, of models that were fitted with classes
+        y : label, or array of labels (n_samples,), optional
+            Of models that were fitted with classes: those to draw from. None draws them by their shares.
         random_state : int, RandomState or None
             With a number the draws repeat; None is the `random_state` of the model, by which the draws repeat if it is one.
 
@@ -133,46 +189,106 @@ class Generative(Neural):
         check_is_fitted(self)
         if not isinstance(n_samples, Integral) or isinstance(n_samples, bool) or n_samples < 1:
             raise ValueError(f"n_samples={n_samples!r}; pass a whole number >= 1.")
-        self._refuse_classes(y)
         import torch
 
         from lemmata.nets.training.devices import choose_device
 
         rng = check_random_state(self.random_state if random_state is None else random_state)
-        module = self.module_.to(choose_device(self.device)).eval()
+        n, module = int(n_samples), self.module_.to(choose_device(self.device)).eval()
         like = next(module.parameters())
         generator = torch.Generator(device=like.device)
         generator.manual_seed(int(rng.randint(2**31)))
+        places = self._places_to_draw(n, y, rng)
         step = max(1, DRAWN // (like.element_size() * self.n_features_in_ * HIDDEN))
-        found = []
+        found: Array | None = None
         with torch.no_grad():
-            for start in range(0, int(n_samples), step):
-                drawn = module.sample(min(step, int(n_samples) - start), generator)
-                found.append(drawn.cpu().numpy().reshape(-1, *self.input_shape_))
-        return np.concatenate(found)
+            for start in range(0, n, step):
+                given = () if places is None else (places[start : start + step].to(like.device),)
+                drawn = module.sample(min(step, n - start), generator, *given).cpu().numpy()
+                if found is None:
+                    found = np.empty((n, *self.input_shape_), drawn.dtype)
+                found[start : start + step] = drawn.reshape(-1, *self.input_shape_)
+        assert found is not None
+        return found
 
-    def _refuse_classes(self, y: Any) -> None:
-        """ValueError for classes to draw from, where a model has none."""
-        if y is not None:
-            name = type(self).__name__
-            raise ValueError(f"y was given to a {name} that has no classes: leave it out.")
+    def _places_to_draw(self, n: int, y: Any, rng: Any) -> Any:
+        """A tensor of n places among the classes, as asked for or by their shares; None where a model has no classes."""
+        import torch
+
+        if not self._has_classes:
+            if y is not None:
+                name = type(self).__name__
+                raise ValueError(f"y was given to a {name} that has no classes: leave it out.")
+            return None
+        if y is None:
+            shares = self.module_.shares.double().cpu().numpy()
+            places = rng.choice(len(shares), size=n, p=shares / shares.sum())
+        else:
+            given = np.asarray(y)
+            if given.ndim > 1 or (given.ndim == 1 and len(given) != n):
+                raise ValueError(
+                    f"y has shape {given.shape}; pass a label, or n_samples={n} of them."
+                )
+            places = encode(np.broadcast_to(given, n), self.classes_)
+        return torch.from_numpy(np.ascontiguousarray(places, dtype=np.int64))
+
+    def _run_given(self, rows: Array, places: Array | None, method: str) -> Array:
+        """(n,): a method of the network for flat rows; with places, method(x, y), class by class."""
+        if places is None:
+            return self._run_network(rows, self.input_shape_, method)[:, 0]
+        import torch
+
+        from lemmata.nets.training.devices import choose_device
+
+        module = self.module_.to(choose_device(self.device)).eval()
+        function, found = getattr(module, method), np.empty(len(rows), rows.dtype)
+        for place in np.unique(places):
+
+            def of_class(x: Any, place: int = int(place)) -> Any:
+                return function(x, torch.full((len(x),), place, device=x.device))
+
+            here, like = places == place, next(module.parameters())
+            found[here] = run_rows(of_class, rows[here], self.input_shape_, like)[:, 0]
+        return found
+
+
+def sum_over_classes(log_prob: Callable[[Any, Any], Any], x: Any, shares: Any) -> Any:
+    """ln Σ_y p(y) p(x|y), from a function that gives ln p(x|y) of rows and places, (…, B)."""
+    import torch
+
+    each = [log_prob(x, torch.full((len(x),), c, device=x.device)) for c in range(len(shares))]
+    logs = shares.log().reshape(-1, *[1] * each[0].ndim)
+    return torch.logsumexp(torch.stack(each) + logs.to(each[0]), 0)
 
 
 class DensityModel:
     """A generative model that knows how probable a row is."""
 
-    def score_samples(self: Any, X: Any) -> Array:
-        """(n,): the exact ln p(x) of every row, in nats; of numbers that vary continuously a density, in the units of X."""
-        return self._apply(
-            X, lambda rows: self._run_network(rows, self.input_shape_, "log_prob")[:, 0]
-        )
+    def score_samples(self: Any, X: Any, y: Any = None) -> Array:
+        """(n,): the exact ln p(x) of every row, in nats; of numbers that vary continuously a density, in the units of X.
+
+        y : classes of the rows, of models that were fitted with classes: then ln p(x|y)
+        """
+        if y is None:
+            return self._apply(X, lambda rows: self._run_given(rows, None, "log_prob"))
+        check_is_fitted(self)
+        if not self._has_classes:
+            name = type(self).__name__
+            raise ValueError(f"y was given to a {name} that has no classes: leave it out.")
+        return self._log_probs(self._validate_pair(X, y, reset=False))
 
     def score(self: Any, X: Any, y: Any = None, sample_weight: Any = None) -> float:
-        """The mean of ln p(x) over the rows; higher is better."""
+        """The mean of ln p(x) over the rows, with classes y of ln p(x|y); higher is better."""
         check_is_fitted(self)
-        data = self._validate_rows(X, sample_weight, reset=False)
-        found = [self._run_network(rows, self.input_shape_, "log_prob")[:, 0] for rows, _ in data]
-        return float(np.average(np.concatenate(found), weights=data.weights))
+        data = self._validate_pair(X, y, sample_weight, reset=False)
+        return float(np.average(self._log_probs(data), weights=data.weights))
+
+    def _log_probs(self: Any, data: Blocks) -> Array:
+        known = data.targets is not None
+        parts = (
+            (part[:2] for part in data.triples()) if known else ((part[0], None) for part in data)
+        )
+        return np.concatenate([self._run_given(*part, "log_prob") for part in parts])
 
 
 def _choose_rows(data: Blocks, numbers: Array | None) -> Iterator[tuple[Array, Array]]:

@@ -3,7 +3,9 @@
     ln p(x) ≥ E_q ln p(x|z) − KL(q(z|x) ‖ N(0, I)),       q(z|x) = N(μ, LLᵀ),     KL = ½(‖μ‖² + ‖L‖² − m) − Σ ln L_jj
 
 Everything is recomputed in float64 from the two halves of the network: `encode(x)` gives μ and L (its diagonal, or a lower
-triangle), `decode(z)` the logits of Bernoullis or the means of normals, `sigma` their deviation. Draws are NumPy's.
+triangle), `decode(z)` the logits of Bernoullis or the means of normals, `sigma` their deviation. Draws are NumPy's. Posteriors
+may be bent by maps z + A φ(Cz + b), of which `encode` gives A, C and b of every row: ln|det| = ln|det(I + diag(φ′) C A)|
+(Lemma 5.2.4), a bijection where the diagonal of CA, which is triangular, exceeds −1. With classes, p(x|z) = Σ p(y) p(x|z, y).
 
 The mean of p(x, z)/q(z|x) over k draws has the mean p(x), so its logarithm exceeds ln p(x) by t with probability at most e^(−t)
 (Markov), and is below it on average (Jensen). With a linear decoder x ~ N(b, WWᵀ + σ²I) exactly, and the largest likelihood
@@ -47,15 +49,15 @@ class Posteriors(NamedTuple):
 
     mean: Array  # (n, m)
     missed: Array  # (n,): −ln p(x|z)
-    kl: Array  # (n,)
+    kl: Array  # (n,); of bent posteriors −ln p(z)/q(z|x) at the draw
     slack: Array  # (n,): what the float type of the network may change in a bound
 
 
 # --- recomputed -------------------------------------------------------------------------------------------------------
 
 
-def encode(fit: k.Fit, rows: Array) -> tuple[Array, Array]:
-    """μ and L of q(z|x), in float64."""
+def encode(fit: k.Fit, rows: Array) -> list[Array]:
+    """μ and L of q(z|x), and what bends it, in float64."""
     import torch
 
     net, found = in_float64(fit), []
@@ -64,22 +66,32 @@ def encode(fit: k.Fit, rows: Array) -> tuple[Array, Array]:
         for start in range(0, len(rows), step):
             some = np.ascontiguousarray(rows[start : start + step], dtype=np.float64)
             found.append(net.encode(torch.from_numpy(some).reshape(-1, *fit.input_shape_)))
-    mean, factor = (torch.cat(parts).numpy() for parts in zip(*found, strict=True))
-    return mean, factor
+    return [torch.cat(parts).numpy() for parts in zip(*found, strict=True)]
 
 
-def decode(fit: k.Fit, Z: Array) -> Array:
-    """(n, d): logits or means of p(x|z), in float64."""
+def decode(fit: k.Fit, Z: Array, place: int | None = None) -> Array:
+    """(n, d): logits or means of p(x|z), or of p(x|z, y) for a class, in float64."""
     import torch
 
+    given = () if place is None else (torch.full((len(Z),), place),)
     with torch.no_grad():
-        return in_float64(fit).decode(torch.from_numpy(Z)).numpy().reshape(len(Z), -1)
+        return in_float64(fit).decode(torch.from_numpy(Z), *given).numpy().reshape(len(Z), -1)
 
 
 def log_likelihoods(fit: k.Fit, rows: Array, Z: Array) -> tuple[Array, Array]:
     """ln p(x|z) of pairs of rows and codes, (n,), and what rounding in the network's own float type may change in it."""
-    found, x = decode(fit, Z), np.asarray(rows, dtype=np.float64)
-    off = k.rounding(float_type(fit), 64)
+    if fit.get("classes_") is None:
+        return _log_likelihoods(fit, rows, decode(fit, Z))
+    shares = in_float64(fit).shares.numpy()
+    if abs(shares.sum() - 1) > 1e-6:
+        raise k.CannotTell("the shares of the classes do not add up to 1")
+    parts = (_log_likelihoods(fit, rows, decode(fit, Z, y)) for y in range(len(shares)))
+    logs, slack = (np.array(one) for one in zip(*parts, strict=True))
+    return logsumexp(logs + np.log(shares)[:, None], axis=0), slack.max(axis=0)
+
+
+def _log_likelihoods(fit: k.Fit, rows: Array, found: Array) -> tuple[Array, Array]:
+    x, off = np.asarray(rows, dtype=np.float64), k.rounding(float_type(fit), 64)
     if fit.likelihood_ == "bernoulli":
         logs = (x * found - np.logaddexp(0.0, found)).sum(axis=1)
         return logs, off * (np.abs(found) + math.log(2)).sum(axis=1)
@@ -91,8 +103,19 @@ def log_likelihoods(fit: k.Fit, rows: Array, Z: Array) -> tuple[Array, Array]:
     return logs, np.sqrt(squares) * moved + 0.5 * moved**2 + off * (np.abs(logs) + squares + d)
 
 
-def place(mean: Array, factor: Array, noise: Array) -> Array:
-    return mean + (factor * noise if factor.ndim == 2 else (factor @ noise[..., None])[..., 0])
+def place(encoded: list[Array], noise: Array) -> tuple[Array, Array]:
+    """z of q(z|x) at ε, (…, n, m), and ln p(z)/q(z|x) there. CannotTell where a map folds over."""
+    mean, factor, *maps = encoded
+    z = mean + (factor * noise if factor.ndim == 2 else (factor @ noise[..., None])[..., 0])
+    volume = log_det(factor)
+    for A, C, b in zip(*(np.moveaxis(part, 1, 0) for part in maps), strict=True):
+        if (np.diagonal(C @ A, 0, 1, 2) <= -1).any():
+            raise k.CannotTell("a map of the posterior folds over, so that q(z|x) is no density")
+        value = np.tanh((C @ z[..., None])[..., 0] + b)
+        z = z + (A @ value[..., None])[..., 0]
+        bent = np.eye(C.shape[1]) + (1 - value**2)[..., None] * (C @ A)
+        volume = volume + np.linalg.slogdet(bent)[1]
+    return z, 0.5 * (noise**2 - z**2).sum(axis=-1) + volume
 
 
 def log_det(factor: Array) -> Array:
@@ -108,31 +131,30 @@ def divergences(mean: Array, factor: Array) -> Array:
 def stated_posteriors(fit: k.Fit) -> Posteriors:
     """Posteriors of the rows that bound_ is of, with the draws of seed 0 that it is made by."""
     rows = rows_of(fit.data, stated_rows(fit)[0])
-    mean, factor = encode(fit, rows)
-    z = place(mean, factor, np.random.default_rng(0).standard_normal(mean.shape))
+    mean, *_ = encoded = encode(fit, rows)
+    z, ratio = place(encoded, np.random.default_rng(0).standard_normal(mean.shape))
     step = max(1, NUMBERS // rows.shape[1])
     cuts = [slice(start, start + step) for start in range(0, len(rows), step)]
     parts = [log_likelihoods(fit, rows[cut], z[cut]) for cut in cuts]
     logs, slack = (np.concatenate(one) for one in zip(*parts, strict=True))
     # μ and L in the network's own type: a change of z by some eps moves the KL as much, the decoded row by its gain
-    kl = divergences(mean, factor)
+    kl = divergences(*encoded) if len(encoded) == 2 else -ratio
     slack = slack + k.rounding(float_type(fit), 64) * (np.square(z).sum(axis=1) + np.abs(kl) + 1)
     return Posteriors(mean, -logs, kl, slack)
 
 
 def importance_weighted(fit: k.Fit, rows: Array, draws: int, rng: np.random.Generator) -> Array:
     """(n,): ln (1/k) Σ p(x, z_i)/q(z_i|x) of k fresh draws for each row."""
-    mean, factor = encode(fit, rows)
-    n, m = mean.shape
+    encoded = encode(fit, rows)
+    n, m = encoded[0].shape
     logs = np.empty((draws, n))
     step = max(1, NUMBERS // rows.shape[1] // n)
     for start in range(0, draws, step):
         count = min(step, draws - start)
         noise = rng.standard_normal((count, n, m))
-        z = place(mean, factor, noise)
+        z, ratio = place(encoded, noise)
         both = np.tile(rows, (count, 1)), z.reshape(-1, m)
-        logs[start : start + count] = log_likelihoods(fit, *both)[0].reshape(count, n)
-        logs[start : start + count] += 0.5 * (noise**2 - z**2).sum(axis=2) + log_det(factor)
+        logs[start : start + count] = log_likelihoods(fit, *both)[0].reshape(count, n) + ratio
     return logsumexp(logs, axis=0) - math.log(draws)
 
 
@@ -144,7 +166,7 @@ def _unsound(fit: k.Fit) -> Iterator[str]:
     if not all(hasattr(fit.module_, name) for name in ("encode", "decode", "sigma")):
         yield "module_ has no encode, decode and sigma"
         return
-    mean, factor = encode(fit, np.zeros((1, math.prod(fit.input_shape_))))
+    mean, factor, *_ = encode(fit, np.zeros((1, math.prod(fit.input_shape_))))
     m = int(fit.n_components_)
     if mean.shape != (1, m) or factor.shape not in ((1, m), (1, m, m)):
         yield f"the code has shape {mean.shape[1:]}, n_components_ is {m}"
@@ -255,9 +277,9 @@ def bounds_ordered(fit: k.Fit) -> k.Evidence:
 def prior_met(fit: k.Fit) -> k.Evidence:
     """One draw z ~ q(z|x) for each row: independent draws of the aggregate posterior. All coordinates at once."""
     rows = new_rows(fit).new
-    mean, factor = encode(fit, rows)
-    n, m = mean.shape
-    z = np.sort(place(mean, factor, np.random.default_rng((3, n)).standard_normal((n, m))), axis=0)
+    encoded = encode(fit, rows)
+    n, m = encoded[0].shape
+    z = np.sort(place(encoded, np.random.default_rng((3, n)).standard_normal((n, m)))[0], axis=0)
     steps = np.arange(n + 1)[:, None] / n
     F = ndtr(z)
     distances = np.maximum(steps[1:] - F, F - steps[:-1]).max(axis=0)
@@ -285,8 +307,8 @@ def _cost_of_optimum(fit: k.Fit) -> float:
 def linear_optimum(fit: k.Fit) -> k.Evidence:
     """Of the rows trained on; the decoder is probed at 0, at the axes and at random points for being affine."""
     d, m = fit.data.shape[1], int(fit.n_components_)
-    if fit.likelihood_ != "gaussian" or not d <= DENSE or m >= d:
-        raise k.CannotTell(f"needs normals of {m + 1} to {DENSE:,} features")
+    if fit.likelihood_ != "gaussian" or not d <= DENSE or m >= d or fit.get("classes_") is not None:
+        raise k.CannotTell(f"needs normals of {m + 1} to {DENSE:,} features, without classes")
     b = decode(fit, np.zeros((1, m)))[0]
     W = decode(fit, np.eye(m)) - b  # (m, d)
     Z = 3 * np.random.default_rng(4).standard_normal((PROBES, m))

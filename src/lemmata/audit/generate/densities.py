@@ -106,20 +106,22 @@ def density(fit: k.Fit) -> Callable[[Array], Any]:
 
     net = copy.deepcopy(fit.module_).double().cpu().eval()
 
-    def of_rows(rows: Array) -> Array:
+    def of_rows(rows: Array, places: Array | None = None) -> Array:
+        given = () if places is None else (torch.from_numpy(places),)
         with torch.no_grad():
             x = torch.from_numpy(np.ascontiguousarray(rows, dtype=np.float64))
-            return net.log_prob(x.reshape(-1, *fit.input_shape_)).numpy()
+            return net.log_prob(x.reshape(-1, *fit.input_shape_), *given).numpy()
 
     return of_rows
 
 
-def log_density(fit: k.Fit, rows: Array) -> Array:
-    """ln p of rows (m, d), as float64. CannotTell where it is not one number a row, NaN or +∞."""
+def log_density(fit: k.Fit, rows: Array, places: Array | None = None) -> Array:
+    """ln p of rows (m, d), as float64; of rows given their classes. CannotTell where it is not one number a row, NaN or +∞."""
     function, found = density(fit), []
     for start in range(0, len(rows), AT_ONCE):
         some = rows[start : start + AT_ONCE]
-        one = np.asarray(function(some), dtype=np.float64)
+        given = () if places is None else (places[start : start + AT_ONCE],)
+        one = np.asarray(function(some, *given), dtype=np.float64)
         if one.shape != (len(some),):
             shape = f"log_prob gives shape {one.shape} for {len(some)} rows"
             raise k.CannotTell(f"{shape}: one number a row is needed")

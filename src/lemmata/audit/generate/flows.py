@@ -5,7 +5,7 @@ density that follows makes new rows more probable than independent columns.
 
 Jacobians are autograd's, of the map that is run here in float64; a row at a time could differ from rows together (batch
 norm), so that both are compared. A base density is known if it equals N(0, I) at its own draws, or is one of
-torch.distributions.
+torch.distributions. With classes there is a bijection for each, rows are shared out among them, and p(x) = Σ p(y) p(x|y).
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.special import logsumexp
 
 from lemmata.audit.generate.densities import (
     RISK,
@@ -35,6 +36,7 @@ from lemmata.audit.nets.stated import float_type, stated_rows, unsound_network
 Array = np.ndarray
 
 MOST, NUMBERS = 64, 512  # rows, and rows times columns, of which Jacobians are computed
+AT_ONCE = 2**15  # numbers, of copies of a row that a Jacobian is computed of
 NEAR = {"float64": 1e-6, "float32": 5e-3}  # errors of values, relative, and of ln|det|, in nats
 
 
@@ -46,15 +48,39 @@ class Bijection(NamedTuple):
     base: Any  # has log_prob(z)
     dtype: Any  # of the tensors that it takes
 
+    @property
+    def near(self) -> float:
+        return NEAR[str(self.dtype).removeprefix("torch.")]
+
 
 @k.fact(cost=k.free)
-def bijection(fit: k.Fit) -> Bijection:
+def bijections(fit: k.Fit) -> list[tuple[float, Bijection]]:
+    """Return the bijection, or that of each class, with ln p(y)."""
     if fit.has("bijection"):
-        return fit.bijection
+        return [(0.0, fit.bijection)]
     import torch
 
     net = copy.deepcopy(fit.module_).double().cpu().eval()
-    return Bijection(net.forward, net.inverse, net.base, torch.float64)
+    shape = getattr(net.base, "shape", (-1,))
+
+    def run(function: Any, place: int | None) -> Callable[[Any], tuple[Any, Any]]:
+        def of_rows(rows: Any) -> tuple[Any, Any]:
+            given = () if place is None else (torch.full((len(rows),), place),)
+            value, log_det = function(rows.reshape(len(rows), *shape), *given)
+            return value.flatten(1), log_det
+
+        return of_rows
+
+    class Base(NamedTuple):
+        def log_prob(self, z: Any) -> Any:
+            return net.base.log_prob(z.reshape(len(z), *shape))
+
+    def one(place: int | None) -> Bijection:
+        return Bijection(run(net.forward, place), run(net.inverse, place), Base(), torch.float64)
+
+    if fit.get("classes_") is None:
+        return [(0.0, one(None))]
+    return [(math.log(share), one(y)) for y, share in enumerate(net.shares.tolist())]
 
 
 class FlowErrors(NamedTuple):
@@ -79,34 +105,40 @@ def _cost(fit: k.Fit) -> float:
 @k.fact(cost=_cost)
 def flow_errors(fit: k.Fit) -> FlowErrors:
     """Run the flow both ways on rows of the data, and on draws of its base, or of N(0, I)."""
+    n, d = fit.data.shape
+    rng, count = np.random.default_rng(n), min(n, MOST, max(1, NUMBERS // d))
+    rows = rows_of(fit.data, np.sort(rng.permutation(n)[:count])).astype(np.float64)
+    spread = np.where(np.ptp(rows, axis=0) > 0, rows.std(axis=0), 1.0)
+    flows = bijections(fit)
+    parts = [rows[at :: len(flows)] for at in range(min(len(flows), count))]
+    found = [_errors(flow, part, spread, rng) for part, (_, flow) in zip(parts, flows, strict=False)]  # fmt: skip
+    back, forth, inverse_det, forward_det, alone = np.array(found)[:, 1:6].max(axis=0).tolist()
+    steep, known = sum(one.steep for one in found), all(one.known_base for one in found)
+    return FlowErrors(
+        count, back, forth, inverse_det, forward_det, alone, steep, found[0].near, known
+    )
+
+
+def _errors(flow: Bijection, rows: Array, spread: Array, rng: np.random.Generator) -> FlowErrors:
     import torch
 
-    flow, (n, d) = bijection(fit), fit.data.shape
-    count = min(n, MOST, max(1, NUMBERS // d))
-    rng = np.random.default_rng(n)
-    rows = rows_of(fit.data, np.sort(rng.permutation(n)[:count])).astype(np.float64)
-    spread = torch.from_numpy(np.where(np.ptp(rows, axis=0) > 0, rows.std(axis=0), 1.0))
-    x, normal = (
-        torch.from_numpy(part).to(flow.dtype) for part in (rows, rng.normal(size=(count, d)))
-    )
+    x, normal = (torch.from_numpy(part).to(flow.dtype) for part in (rows, rng.normal(size=rows.shape)))  # fmt: skip
     known = type(flow.base).__module__.startswith("torch.distributions")
-    z = _draw(flow, count) if known else normal
-    code, inverse_det = flow.inverse(x)
-    again, _ = flow.forward(code)
-    image, _ = flow.forward(z)
-    back, _ = flow.inverse(image)
-    one = flow.inverse(x[:1])
-    alone = max(_largest(one[0] - code[:1]), _largest(one[1] - inverse_det[:1]))
-    inverse_off, steep = _determinant_error(flow.inverse, x)
-    forward_off, steeper = _determinant_error(flow.forward, code.detach())
-    expected = -0.5 * z.square().sum(1) - 0.5 * d * math.log(2 * math.pi)
+    z = _draw(flow, len(rows)) if known else normal
     with torch.no_grad():
+        code, inverse_det = flow.inverse(x)
+        again, _ = flow.forward(code)
+        back, _ = flow.inverse(flow.forward(z)[0])
+        one = flow.inverse(x[:1])
         stated = flow.base.log_prob(z)
-        same = stated.shape == (count,) and _largest(stated - expected) <= 1e-4 * d
+    alone = max(_largest(one[0] - code[:1]), _largest(one[1] - inverse_det[:1]))
+    inverse_off, steep = _determinant_error(flow.inverse, x, flow.near)
+    forward_off, steeper = _determinant_error(flow.forward, code, flow.near)
+    expected = -0.5 * z.square().sum(1) - 0.5 * z.shape[1] * math.log(2 * math.pi)
+    same = stated.shape == expected.shape and _largest(stated - expected) <= 1e-4 * z.shape[1]
     return FlowErrors(
-        count, _largest((again - x) / (x.abs() + spread)), _largest((back - z) / (1 + z.abs())),
-        inverse_off, forward_off, alone, max(steep, steeper), NEAR[str(flow.dtype).removeprefix("torch.")],
-        known or same,
+        len(rows), _largest((again - x) / (x.abs() + torch.from_numpy(spread))), _largest((back - z) / (1 + z.abs())),
+        inverse_off, forward_off, alone, max(steep, steeper), flow.near, known or same,
     )  # fmt: skip
 
 
@@ -125,24 +157,23 @@ def _largest(difference: Any) -> float:
     return float(found.max(initial=0.0)) if np.isfinite(found).all() else math.inf
 
 
-def _determinant_error(function: Any, x: Any) -> tuple[float, int]:
+def _determinant_error(function: Any, x: Any, near: float) -> tuple[float, int]:
     """The largest error of the ln|det| that a map states, by autograd's Jacobian, over rows; and rows that are left out."""
     import torch
 
-    x = x.detach().clone().requires_grad_(True)
-    value, stated = function(x)
-    columns = [
-        torch.autograd.grad(value[:, j].sum(), x, retain_graph=True, allow_unused=True)[0]
-        for j in range(value.shape[1])
-    ]
-    empty = torch.zeros_like(x)
-    J = torch.stack([empty if one is None else one for one in columns], 1).detach().double()
+    (n, d), found = x.shape, []
+    copies, columns = x.detach().repeat_interleave(d, 0), torch.arange(d).repeat(n)[:, None]
+    step = max(1, AT_ONCE // d)
+    for some, at in zip(copies.split(step), columns.split(step), strict=True):
+        some = some.clone().requires_grad_(True)
+        value = function(some)[0].gather(1, at).sum()
+        found.append(torch.autograd.grad(value, some, materialize_grads=True)[0])
+    J = torch.cat(found).reshape(n, d, d).double()
     if not torch.isfinite(J).all():
         return math.inf, 0
-    flat = (
-        torch.linalg.cond(J) * torch.finfo(x.dtype).eps > NEAR[str(x.dtype).removeprefix("torch.")]
-    )
-    off = (stated.detach().double() - torch.linalg.slogdet(J)[1])[~flat]
+    flat = torch.linalg.cond(J) * torch.finfo(x.dtype).eps > near
+    with torch.no_grad():
+        off = (function(x)[1].double() - torch.linalg.slogdet(J)[1])[~flat]
     return _largest(off), int(flat.sum())
 
 
@@ -192,19 +223,20 @@ def beats_independent(fit: k.Fit) -> k.Evidence:
     require_sound_flow(fit)
     import torch
 
-    flow = bijection(fit)
+    logs, flows = zip(*bijections(fit), strict=True)
+    if abs(np.exp(logs).sum() - 1) > 1e-6:
+        raise k.CannotTell("the shares of the classes do not add up to 1")
+    x, each = torch.from_numpy(rows[:MOST]).to(flows[0].dtype), []
     with torch.no_grad():
-        x = torch.from_numpy(rows[:MOST]).to(flow.dtype)
-        code, log_det = flow.inverse(x)
-        ours = (flow.base.log_prob(code) + log_det).double().numpy()
-    if np.abs(ours - log_density(fit, rows[:MOST])).max() > found_tolerance(flow, ours):
+        for flow in flows:
+            code, log_det = flow.inverse(x)
+            each.append((flow.base.log_prob(code) + log_det).double().numpy())
+    ours = logsumexp(np.array(each) + np.array(logs)[:, None], axis=0)
+    # what rounding explains of the difference between two ways to compute ln p
+    close = flows[0].near * (1 + float(np.abs(ours).max()))
+    if np.abs(ours - log_density(fit, rows[:MOST])).max() > close:
         raise k.CannotTell("log_prob is not that of its bijection and base (5.12)")
     return compare_with_independent(fit)
-
-
-def found_tolerance(flow: Bijection, values: Array) -> float:
-    """What rounding explains of the difference between two ways to compute ln p."""
-    return NEAR[str(flow.dtype).removeprefix("torch.")] * (1 + float(np.abs(values).max()))
 
 
 @k.proved(
@@ -238,9 +270,15 @@ def _slopes(module: Any) -> Iterator[tuple[str, float]]:
 
 
 def _statement_errors(fit: k.Fit) -> Mapping[str, float]:
-    """loss_ : the mean of −ln p over the rows that it is of."""
+    """loss_ : the mean of −ln p(x), with classes of −ln p(x|y), over the rows that it is of."""
     some, weights = stated_rows(fit)
-    values = -log_density(fit, rows_of(fit.data, some))
+    if fit.get("classes_") is None:
+        values = -log_density(fit, rows_of(fit.data, some))
+    elif fit.y is None:
+        raise k.CannotTell("it is of rows given their classes: pass y")
+    else:
+        places = np.asarray(fit.y)[some]
+        values = -log_density(fit, rows_of(fit.data, some), places)
     size = 1 + float(np.abs(values).mean()) + fit.data.shape[1]
     loss = float(np.average(values, weights=weights))
     return {"loss_": discrepancy(fit.loss_, loss, size, k.rounding(float_type(fit), 4096))}

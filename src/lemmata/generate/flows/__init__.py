@@ -7,8 +7,8 @@ __getattr__, __dir__, __all__ = lazily(
     {
         "estimator": "NormalizingFlow",
         "flow": "Flow StandardNormal Standardisation",
-        "transforms": "AffineMap ActNorm Planar Sylvester",
-        "couplings": "AdditiveCoupling AffineCoupling SplineCoupling",
+        "transforms": "Chain AffineMap Conv1x1 ActNorm ClassAffine Planar Sylvester",
+        "couplings": "AdditiveCoupling AffineCoupling SplineCoupling Squeezed Split",
     },
     ("torch", "deep"),
 )

@@ -6,16 +6,21 @@
     AffineCoupling      T = e^σ z + τ              Σ σ,    |σ| < 1                  (RealNVP)
     SplineCoupling      T a rational-quadratic increasing spline on [−B, B], z outside       (Durkan et al. 2019)
 
-β is determined by `turn`: even numbers keep the first half, odd ones the second; or by a permutation drawn at random.
+β is determined by `turn`: even numbers keep the first half, odd ones the second; or by a permutation drawn at random. Columns
+of images are channels, and the network convolves. In `Squeezed` images, whose channels are the four pixels of each square of
+2 × 2, the partition "checkerboard" keeps the pixels of one colour.
 """
 
 from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from lemmata.generate.flows.transforms import Pair
+from lemmata.generate.flows.transforms import Chain, Pair
 
 WIDTHS = (64, 64)
 LEAST = 1e-3  # of a bin's width and height as shares of the whole, and of a slope
@@ -23,33 +28,67 @@ ONE = 0.5413248546129181  # softplus of it is 1: at first the spline is the iden
 
 
 class _Coupling(nn.Module):
-    """Partition and conditioner; `numbers` that T needs for each column it changes."""
+    """Partition and conditioner; `numbers` that T needs for each column it changes.
+
+    Parameters
+    ----------
+    size : int
+        Columns, or channels.
+    widths : tuple of int
+        Units of the layers of the network, or their channels.
+    turn : int
+    partition : {"halves", "random", "checkerboard"}
+    conv : bool, default=False
+        Whether rows are images.
+    n_classes : int, default=0
+        Above 0 the network is given the class, too: a bias of its first layer for each.
+    """
 
     order: Tensor
     numbers = 1
 
-    def __init__(self, size: int, widths: tuple[int, ...], turn: int, shuffle: bool):
+    def __init__(
+        self,
+        size: int,
+        widths: Sequence[int] = WIDTHS,
+        turn: int = 0,
+        partition: str = "halves",
+        conv: bool = False,
+        n_classes: int = 0,
+    ):
         super().__init__()
-        turn = turn % 2 if size > 1 else 0
-        self.kept = size // 2 if turn == 0 else size - size // 2
-        self.size, self.changed = size, size - self.kept
+        self.config: dict[str, Any] = {
+            "size": size, "widths": tuple(widths), "turn": turn, "partition": partition, "conv": conv,
+            "n_classes": n_classes,
+        }  # fmt: skip
+        self.turn, self.halves = turn % 2 if size > 1 else 0, partition == "halves"
+        self.kept = size // 2 if self.turn == 0 else size - size // 2
+        self.changed = size - self.kept
         # the columns in the order: kept, changed
-        order = torch.randperm(size) if shuffle else torch.arange(size).roll(-(size // 2) * turn)
+        order = torch.randperm(size) if partition == "random" else torch.arange(size)
+        if partition == "checkerboard":
+            white = (order % 4 == 0) | (order % 4 == 3)
+            order = torch.cat([order[white], order[~white]])
+        if partition != "random":
+            order = order.roll(-(size // 2) * self.turn)
         self.register_buffer("order", order)
-        self.shuffle, self.turn = shuffle, turn
-        layers: list[nn.Module] = []
-        before = max(
-            self.kept, 1
-        )  # one column has nobody to depend on: the network then sees a zero
-        for width in widths:
-            layers += [nn.Linear(before, width), nn.ReLU()]
+        # one column has nobody to depend on: the network then sees a zero
+        before, layers = max(self.kept, 1), []
+        for at, width in enumerate((*widths, self.numbers * self.changed)):
+            side = 3 if at in (0, len(widths)) else 1
+            layers.append(nn.Conv2d(before, width, side, padding=side // 2) if conv else nn.Linear(before, width))  # fmt: skip
             before = width
-        last = nn.Linear(before, self.numbers * self.changed)
-        self.net = nn.Sequential(*layers, last)
+        if conv:  # at first the identity, as deep flows of images need it
+            nn.init.zeros_(layers[-1].weight)
+            nn.init.zeros_(layers[-1].bias)  # type: ignore[arg-type]
+        self.net = nn.Sequential(layers[0], *(part for one in layers[1:] for part in (nn.ReLU(), one)))  # fmt: skip
+        self.takes_classes = n_classes > 0
+        first = (*widths, before)[0]
+        self.bias = nn.Embedding(n_classes, first) if n_classes else None
 
     def _parts(self, x: Tensor) -> Pair:
         """The kept and the changed columns."""
-        if self.shuffle:
+        if not self.halves:
             x = x[:, self.order]
         elif self.turn:
             changed, kept = x.split((self.changed, self.kept), 1)
@@ -58,56 +97,86 @@ class _Coupling(nn.Module):
         return kept, changed
 
     def _join(self, kept: Tensor, changed: Tensor) -> Tensor:
-        if not self.shuffle:
+        if self.halves:
             return torch.cat((changed, kept) if self.turn else (kept, changed), 1)
         return torch.cat((kept, changed), 1)[:, self.order.argsort()]
 
-    def _condition(self, kept: Tensor) -> Tensor:
-        return self.net(kept if self.kept else kept.new_zeros(len(kept), 1))
+    def _condition(self, kept: Tensor, y: Tensor | None) -> Tensor:
+        given = kept if self.kept else kept.new_zeros(len(kept), 1, *kept.shape[2:])
+        if self.bias is None or y is None:
+            return self.net(given)
+        found = self.net[0](given)
+        return self.net[1:](found + self.bias(y).reshape(*found.shape[:2], *[1] * (found.ndim - 2)))
 
 
 class AdditiveCoupling(_Coupling):
     """z_α + τ(z_β)."""
 
-    def __init__(
-        self, size: int, widths: tuple[int, ...] = WIDTHS, turn: int = 0, shuffle: bool = False
-    ):
-        super().__init__(size, widths, turn, shuffle)
-        self.config = {"size": size, "widths": tuple(widths), "turn": turn, "shuffle": shuffle}
-
-    def forward(self, z: Tensor) -> Pair:
+    def forward(self, z: Tensor, y: Tensor | None = None) -> Pair:
         kept, changed = self._parts(z)
-        return self._join(kept, changed + self._condition(kept)), z.new_zeros(len(z))
+        return self._join(kept, changed + self._condition(kept, y)), z.new_zeros(len(z))
 
-    def inverse(self, x: Tensor) -> Pair:
+    def inverse(self, x: Tensor, y: Tensor | None = None) -> Pair:
         kept, changed = self._parts(x)
-        return self._join(kept, changed - self._condition(kept)), x.new_zeros(len(x))
+        return self._join(kept, changed - self._condition(kept, y)), x.new_zeros(len(x))
 
 
 class AffineCoupling(_Coupling):
-    """e^σ z_α + τ, (σ, τ) = NN(z_β), σ between −1 and 1."""
+    """e^σ z_α + τ, (σ, τ) = NN(z_β), σ between −1 and 1; of images between −2 and 2."""
 
     numbers = 2
 
-    def __init__(
-        self, size: int, widths: tuple[int, ...] = WIDTHS, turn: int = 0, shuffle: bool = False
-    ):
-        super().__init__(size, widths, turn, shuffle)
-        self.config = {"size": size, "widths": tuple(widths), "turn": turn, "shuffle": shuffle}
+    def _scale_and_shift(self, kept: Tensor, y: Tensor | None) -> Pair:
+        sigma, tau = self._condition(kept, y).split(self.changed, 1)
+        return 2 * torch.tanh(sigma / 2) if sigma.ndim > 2 else torch.tanh(sigma), tau
 
-    def _scale_and_shift(self, kept: Tensor) -> Pair:
-        sigma, tau = self._condition(kept).split(self.changed, 1)
-        return torch.tanh(sigma), tau
-
-    def forward(self, z: Tensor) -> Pair:
+    def forward(self, z: Tensor, y: Tensor | None = None) -> Pair:
         kept, changed = self._parts(z)
-        sigma, tau = self._scale_and_shift(kept)
-        return self._join(kept, changed * sigma.exp() + tau), sigma.sum(1)
+        sigma, tau = self._scale_and_shift(kept, y)
+        return self._join(kept, changed * sigma.exp() + tau), sigma.flatten(1).sum(1)
 
-    def inverse(self, x: Tensor) -> Pair:
+    def inverse(self, x: Tensor, y: Tensor | None = None) -> Pair:
         kept, changed = self._parts(x)
-        sigma, tau = self._scale_and_shift(kept)
-        return self._join(kept, (changed - tau) * (-sigma).exp()), -sigma.sum(1)
+        sigma, tau = self._scale_and_shift(kept, y)
+        return self._join(kept, (changed - tau) * (-sigma).exp()), -sigma.flatten(1).sum(1)
+
+
+# --- images -----------------------------------------------------------------------------------------------------------
+
+
+class Squeezed(Chain):
+    """Maps of images whose channels are the four pixels of each square of 2 × 2: half as high and wide."""
+
+    def forward(self, z: Tensor, y: Tensor | None = None) -> Pair:
+        x, log_det = super().forward(F.pixel_unshuffle(z, 2), y)
+        return F.pixel_shuffle(x, 2), log_det
+
+    def inverse(self, x: Tensor, y: Tensor | None = None) -> Pair:
+        z, log_det = super().inverse(F.pixel_unshuffle(x, 2), y)
+        return F.pixel_shuffle(z, 2), log_det
+
+    def begin_at(self, x: Tensor, y: Tensor | None = None) -> None:
+        super().begin_at(F.pixel_unshuffle(x, 2), y)
+
+
+class Split(Chain):
+    """Maps of the first half of the channels; the others stay as they are, so that deeper levels work on less."""
+
+    def forward(self, z: Tensor, y: Tensor | None = None) -> Pair:
+        inner, outer = z.chunk(2, 1)
+        inner, log_det = super().forward(inner, y)
+        return torch.cat((inner, outer), 1), log_det
+
+    def inverse(self, x: Tensor, y: Tensor | None = None) -> Pair:
+        inner, outer = x.chunk(2, 1)
+        inner, log_det = super().inverse(inner, y)
+        return torch.cat((inner, outer), 1), log_det
+
+    def begin_at(self, x: Tensor, y: Tensor | None = None) -> None:
+        super().begin_at(x.chunk(2, 1)[0], y)
+
+
+# --- splines ----------------------------------------------------------------------------------------------------------
 
 
 class SplineCoupling(_Coupling):
@@ -120,31 +189,21 @@ class SplineCoupling(_Coupling):
         B: outside of [−B, B] the map is the identity, and its slope is 1 at both ends.
     """
 
-    def __init__(
-        self,
-        size: int,
-        widths: tuple[int, ...] = WIDTHS,
-        turn: int = 0,
-        shuffle: bool = False,
-        bins: int = 8,
-        bound: float = 5.0,
-    ):
+    def __init__(self, *args: Any, bins: int = 8, bound: float = 5.0, **more: Any):
         self.numbers = 3 * bins - 1
-        super().__init__(size, widths, turn, shuffle)
+        super().__init__(*args, **more)
         self.bins, self.bound = bins, bound
-        self.config = {
-            "size": size, "widths": tuple(widths), "turn": turn, "shuffle": shuffle, "bins": bins, "bound": bound,
-        }  # fmt: skip
+        self.config |= {"bins": bins, "bound": bound}
 
-    def forward(self, z: Tensor) -> Pair:
-        return self._bend(z, inverse=False)
+    def forward(self, z: Tensor, y: Tensor | None = None) -> Pair:
+        return self._bend(z, y, inverse=False)
 
-    def inverse(self, x: Tensor) -> Pair:
-        return self._bend(x, inverse=True)
+    def inverse(self, x: Tensor, y: Tensor | None = None) -> Pair:
+        return self._bend(x, y, inverse=True)
 
-    def _bend(self, rows: Tensor, inverse: bool) -> Pair:
+    def _bend(self, rows: Tensor, y: Tensor | None, inverse: bool) -> Pair:
         kept, changed = self._parts(rows)
-        given = self._condition(kept).unflatten(1, (self.changed, self.numbers))
+        given = self._condition(kept, y).unflatten(1, (self.changed, self.numbers))
         wide, high, slopes = given.split((self.bins, self.bins, self.bins - 1), 2)
         slopes = F.pad(LEAST + F.softplus(slopes + ONE) * (1 - LEAST), (1, 1), value=1.0)
         across, up = (self._knots(part) for part in (wide, high))

@@ -31,8 +31,10 @@ from lemmata.generate.base import DensityModel, Generative
 from lemmata.registry import require
 
 Array = np.ndarray
-DEPTHS = {"realnvp": 8, "spline": 4, "planar": 16, "sylvester": 4, "affine": 1}
+Widths = tuple[int, ...]
+DEPTHS = {"realnvp": 8, "spline": 4, "planar": 16, "sylvester": 4, "affine": 1, "glow": 8}
 UNITS = 8  # of a Sylvester map, where there are as many columns
+LEVELS = 3  # at most, of a flow of images: each halves height and width
 
 
 class NormalizingFlow(DensityModel, Generative):
@@ -52,19 +54,20 @@ class NormalizingFlow(DensityModel, Generative):
     """
 
     recipe: Any = parameter("realnvp", choice(*DEPTHS), list, tuple, before="optimizer").doc("""
-        "realnvp" (affine couplings), "spline" (rational-quadratic couplings), "planar",
-        "sylvester", "affine" (a full normal density), or a list of modules with forward and
-        inverse, from z to x.""")
+        "realnvp" (affine couplings; of images with checkerboards and channels), "glow" (of images:
+        actnorm, 1 × 1 convolution, coupling of channels), "spline" (rational-quadratic couplings),
+        "planar", "sylvester", "affine" (a full normal density), or a list of modules with forward
+        and inverse, from z to x.""")
     _: KW_ONLY
-    n_transforms: Any = parameter(
-        None, COUNT, None, before="optimizer"
-    ).doc("""
-        L; None is 8 affine couplings, 4 splines, 16 planar maps, 4 Sylvester maps, 1 affine map.""")
+    n_transforms: Any = parameter(None, COUNT, None, before="optimizer").doc("""
+        L; None is 8 affine couplings (of images 8 in each level), 4 splines, 16 planar maps, 4
+        Sylvester maps, 1 affine map.""")
     widths: Any = parameter((64, 64), tuple, list, before="optimizer").doc("""
-        Units of the layers of each coupling's network.""")
-    partition: str = parameter("halves", choice("halves", "random"), before="optimizer").doc("""
+        Units, or channels, of the layers of each coupling's network.""")
+    partition: str = parameter("auto", choice("auto", "halves", "random"), before="optimizer").doc("""
         The columns that a coupling changes: the two halves in turn, or half of them drawn at
-        random.""")
+        random; both take images as rows. "auto" is halves, of images checkerboards and
+        channels.""")
     learning_rate: Any = parameter(5e-3, POSITIVE, None)
     schedule: Any = parameter("cosine", str, callable).doc("""
         The rate falls to 0 over `max_iter` epochs; see `NeuralClassifier` for others.""")
@@ -78,15 +81,31 @@ class NormalizingFlow(DensityModel, Generative):
     def _network(self, data: Blocks | None) -> Any:
         require("torch", "deep", what=type(self).__name__)
         assert data is not None
+        shares = self._class_shares(data)
+        classes, shape = 0 if shares is None else len(shares), tuple(self.input_shape_)
+        images = len(shape) == 3 and self.recipe in ("realnvp", "glow") and self.partition == "auto"
+        if self.recipe == "glow" and not images:
+            raise ValueError(
+                f"recipe='glow' is of images, and rows have shape {shape}: pass images (n, H, W) or (n, C, H, W), or "
+                "input_shape=, and partition='auto'."
+            )
         mean, scale = self._mean_and_scale(data)
-        if isinstance(self.recipe, str):
-            widths = tuple(int(width) for width in self.widths)
-            depth = self.n_transforms or DEPTHS[self.recipe]
-            shuffle = self.partition == "random"
-            make = partial(make_transforms, self.recipe, data.shape[1], depth, widths, shuffle)
-        else:
+        widths = tuple(int(width) for width in self.widths)
+        if not isinstance(self.recipe, str):
             make = partial(copy.deepcopy, list(self.recipe))
-        return self._begin_with(partial(_build, make, mean, scale, data.dtype))
+        elif images:
+            depth = self.n_transforms or DEPTHS["glow"]
+            make = partial(make_image_transforms, self.recipe, shape, depth, widths, classes)
+            scale = np.full_like(scale, float(np.sqrt(np.mean(scale**2))))
+        else:
+            depth, random = self.n_transforms or DEPTHS[self.recipe], self.partition == "random"
+            partition = "random" if random else "halves"
+            make = partial(
+                make_transforms, self.recipe, data.shape[1], depth, widths, partition, classes
+            )
+        size = shape if images else data.shape[1]
+        numbers = {"mean": mean, "scale": scale} | ({} if shares is None else {"shares": shares})
+        return self._begin_with(partial(_build, make, size, numbers, data.dtype == np.float64))
 
     def _loss(self) -> Any:
         return "module"
@@ -97,16 +116,15 @@ class NormalizingFlow(DensityModel, Generative):
 
 
 def make_transforms(
-    recipe: str, size: int, depth: int, widths: tuple[int, ...], shuffle: bool = False
+    recipe: str, size: int, depth: int, widths: Widths, partition: str = "halves", classes: int = 0
 ) -> list[Any]:
     """The bijections of a recipe, from z to x."""
     from lemmata.generate.flows.couplings import AffineCoupling, SplineCoupling
     from lemmata.generate.flows.transforms import AffineMap, Planar, Sylvester
 
-    if recipe == "realnvp":
-        return [AffineCoupling(size, widths, turn, shuffle) for turn in range(depth)]
-    if recipe == "spline":
-        return [SplineCoupling(size, widths, turn, shuffle) for turn in range(depth)]
+    if recipe in ("realnvp", "spline"):
+        kind = AffineCoupling if recipe == "realnvp" else SplineCoupling
+        return [kind(size, widths, turn, partition, n_classes=classes) for turn in range(depth)]
     if recipe == "planar":
         return [Planar(size) for _ in range(depth)]
     if recipe == "sylvester":
@@ -114,17 +132,52 @@ def make_transforms(
     return [AffineMap(size) for _ in range(depth)]
 
 
-def _build(make: Any, mean: Array, scale: Array, dtype: Any) -> Any:
+def make_image_transforms(
+    recipe: str,
+    shape: tuple[int, ...],
+    depth: int,
+    widths: Widths,
+    classes: int = 0,
+    level: int = 1,
+) -> list[Any]:
+    """Levels of a flow of images, each on squares of 2 × 2 pixels and, below the first, half of the channels, from z to x."""
+    from lemmata.generate.flows.couplings import AffineCoupling, Split, Squeezed
+    from lemmata.generate.flows.transforms import ActNorm, Conv1x1
+
+    channels, height, width = shape
+    if level == 1 and (height % 2 or width % 2):
+        raise ValueError(
+            f"images of {height} × {width} pixels cannot be cut into squares of 2 × 2: pad them to even sides."
+        )
+    below = 2 * channels, height // 2, width // 2
+    deeper = level < LEVELS and below[1] % 2 == 0 and below[2] % 2 == 0
+    parts: list[Any] = []
+    if deeper:
+        parts = [Split(make_image_transforms(recipe, below, depth, widths, classes, level + 1))]
+    for turn in range(depth):
+        if recipe == "glow":
+            coupling = AffineCoupling(4 * channels, widths, 0, "halves", True, classes)
+            parts += [coupling, Conv1x1(4 * channels), ActNorm(4 * channels)]
+        else:
+            partition = "checkerboard" if turn >= depth // 2 else "halves"
+            coupling = AffineCoupling(4 * channels, widths, turn, partition, True, classes)
+            parts += [coupling, ActNorm(4 * channels)]
+    return [Squeezed(parts)]
+
+
+def _build(make: Any, size: Any, numbers: dict[str, Array], wide: bool) -> Any:
     import torch
 
     from lemmata.generate.flows.flow import Flow, Standardisation, StandardNormal
+    from lemmata.generate.flows.transforms import ClassAffine
 
-    unit = Standardisation(len(mean))
-    net = Flow([*make(), unit], StandardNormal(len(mean)))
-    if np.dtype(dtype) == np.float64:
-        net = net.double()  # before mean and scale are set: 1e150 is no float32
-    unit.mean.copy_(torch.from_numpy(mean))
-    unit.scale.copy_(torch.from_numpy(scale))
+    unit, classes = Standardisation(size), len(numbers.get("shares", ()))
+    first = [ClassAffine(np.atleast_1d(size).tolist(), classes)] if classes else []
+    net = Flow([*first, *make(), unit], StandardNormal(size), classes)
+    net = net.double() if wide else net  # before mean and scale are set: 1e150 is no float32
+    for name, value in numbers.items():
+        buffer = getattr(net if name == "shares" else unit, name)
+        buffer.copy_(torch.from_numpy(value).reshape(buffer.shape))
     if not math.isfinite(float(unit.scale.log().sum())):
         raise ValueError("the rows are too large or too small for float32: pass float64.")
     return net

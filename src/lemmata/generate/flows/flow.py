@@ -14,33 +14,45 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from lemmata.generate.flows.transforms import Pair
+from lemmata.generate.base import sum_over_classes
+from lemmata.generate.flows.transforms import Chain, Pair
 
 
 class StandardNormal(nn.Module):
-    """N(0, I) in ℝᵈ."""
+    """N(0, I) of rows, or of images.
 
-    def __init__(self, size: int):
+    Parameters
+    ----------
+    size : int, or the shape of an image
+    """
+
+    def __init__(self, size: int | Sequence[int]):
         super().__init__()
-        self.config = {"size": size}
-        self.size = size
+        self.shape = (size,) if isinstance(size, int) else tuple(size)
+        self.config = {"size": size if isinstance(size, int) else self.shape}
 
     def log_prob(self, z: Tensor) -> Tensor:
-        return -0.5 * (z * z).sum(1) - 0.5 * self.size * math.log(2 * math.pi)
+        z = z.flatten(1)
+        return -0.5 * (z * z).sum(1) - 0.5 * z.shape[1] * math.log(2 * math.pi)
 
     def sample(self, n: int, generator: torch.Generator | None, like: Tensor) -> Tensor:
-        return torch.randn(n, self.size, generator=generator, dtype=like.dtype, device=like.device)
+        return torch.randn(n, *self.shape, generator=generator, dtype=like.dtype, device=like.device)  # fmt: skip
 
 
 class Standardisation(nn.Module):
-    """scale ⊙ z + mean, as the rows have them: the last map of a flow, which is not trained."""
+    """scale ⊙ z + mean, as the rows have them: the last map of a flow, which is not trained.
+
+    Parameters
+    ----------
+    size : int, or the shape of an image
+    """
 
     mean: Tensor
     scale: Tensor
 
-    def __init__(self, size: int):
+    def __init__(self, size: int | Sequence[int]):
         super().__init__()
-        self.config = {"size": size}
+        self.config = {"size": size if isinstance(size, int) else tuple(size)}
         self.register_buffer("mean", torch.zeros(size))
         self.register_buffer("scale", torch.ones(size))
 
@@ -51,62 +63,45 @@ class Standardisation(nn.Module):
         return (x - self.mean) / self.scale, -self.scale.log().sum().expand(len(x))
 
 
-class Flow(nn.Module):
+class Flow(Chain):
     """The density of F_L ∘ … ∘ F_1 of a base density.
 
     Parameters
     ----------
     transforms : modules with forward and inverse, in the order from z to x
     base : module with log_prob(z) and sample(n, generator, like)
+    n_classes : int, default=0
+        C, where the transforms take classes: `shares` is then p(y), (C,).
     """
 
     refuses_bfloat16 = "sums of log-determinants need more than eight bits"
+    shares: Tensor
 
-    def __init__(self, transforms: Sequence[Any], base: Any):
-        super().__init__()
-        for at, transform in enumerate(transforms):
-            if not callable(getattr(transform, "inverse", None)):
-                raise ValueError(
-                    f"transform {at} of the flow, {type(transform).__name__}, has no inverse: "
-                    "give it inverse(x), which returns z and ln|det| of every row."
-                )
-        self.config = {"transforms": list(transforms), "base": base}
-        self.transforms, self.base = nn.ModuleList(transforms), base
+    def __init__(self, transforms: Sequence[Any], base: Any, n_classes: int = 0):
+        super().__init__(transforms)
+        self.config |= {"base": base, "n_classes": n_classes}
+        self.base = base
+        if n_classes:
+            self.register_buffer("shares", torch.full((n_classes,), 1.0 / n_classes))
 
-    def forward(self, z: Tensor) -> Pair:
-        """x = F(z) and ln|det J_F(z)|."""
-        log_det: Any = 0.0
-        for transform in self.transforms:
-            z, one = transform(z)
-            log_det = log_det + one
-        return z, log_det
-
-    def inverse(self, x: Tensor) -> Pair:
-        """z = F⁻¹(x) and ln|det J_F⁻¹(x)|."""
-        log_det: Any = 0.0
-        for transform in self._backwards():
-            x, one = transform.inverse(x)
-            log_det = log_det + one
-        return x, log_det
-
-    def _backwards(self) -> list[Any]:
-        return list(self.transforms)[::-1]
-
-    def log_prob(self, x: Tensor) -> Tensor:
-        z, log_det = self.inverse(x.flatten(1))
+    def log_prob(self, x: Tensor, y: Tensor | None = None) -> Tensor:
+        """ln p(x|y), (B,); without classes y ln p(x), the sum over them where there are any."""
+        if y is None and self.config["n_classes"]:
+            return sum_over_classes(self.log_prob, x, self.shares)
+        shape = getattr(self.base, "shape", None)
+        z, log_det = self.inverse(x.flatten(1) if shape is None else x.reshape(-1, *shape), y)
         return self.base.log_prob(z) + log_det
 
-    def loss(self, x: Tensor) -> Tensor:
-        return -self.log_prob(x)
+    def loss(self, x: Tensor, y: Tensor | None = None) -> Tensor:
+        return -self.log_prob(x, y)
 
-    def sample(self, n: int, generator: torch.Generator | None = None) -> Tensor:
+    def sample(
+        self, n: int, generator: torch.Generator | None = None, y: Tensor | None = None
+    ) -> Tensor:
         like = next(iter(self.parameters()), torch.zeros(()))
-        return self(self.base.sample(n, generator, like))[0]
+        return self(self.base.sample(n, generator, like), y)[0]
 
     def begin(self, batch: Sequence[Tensor]) -> None:
-        """Let transforms that look at data first (actnorm) do so."""
-        x = batch[0].flatten(1)
-        for transform in self._backwards():
-            if callable(begin := getattr(transform, "begin", None)):
-                begin(x)
-            x = transform.inverse(x)[0]
+        x, *y = batch
+        shape = getattr(self.base, "shape", (-1,))
+        self.begin_at(x.reshape(len(x), *shape), *y)

@@ -4,18 +4,25 @@
     inverse(x)   →  z = F⁻¹(x)    and  ln|det J_F⁻¹(x)| = −ln|det J_F(F⁻¹(x))|
 
     AffineMap    A z + μ,  A = P L (U + diag(s))        ln|det| = Σ ln|s|                                    (5.13), (5.18)
-    ActNorm      s ⊙ z + μ, set by the first batch      Σ ln|s|
+    Conv1x1      the same at each of p q pixels         pq Σ ln|s|                                                   (5.19)
+    ActNorm      s ⊙ z + μ, set by the first batch      Σ ln|s|, of images of each channel: pq Σ ln|s|               (5.17)
+    ClassAffine  s_y ⊙ z + μ_y, of the class y          Σ ln|s_y|
     Planar       z + u φ(⟨θ,z⟩ + b)                     ln(1 + φ′ ⟨u,θ⟩), if ⟨u,θ⟩ > −1             (5.14), (5.15)
     Sylvester    z + Q R φ(R̃ Qᵀz + b)                   Σ ln(1 + φ′ r_ii r̃_ii), if r_ii r̃_ii > −1            (5.16)
 
 φ = tanh, 0 < φ′ ≤ 1. The conditions on planar and Sylvester flows are missing in the notes: without them the maps fold over,
 and at ⟨u,θ⟩ = −1 the inverse is not Lipschitz. Here parameters satisfy them whatever the optimiser does. With them
-the inverse is one increasing equation in one number, for each unit: a + c tanh(a + b) = y, c > −1.
+the inverse is one increasing equation in one number, for each unit: a + c tanh(a + b) = y, c > −1. In (5.17) j ≤ q, and its s
+is not that of (5.18): both maps together have pq(Σ ln|s| of (5.17) + Σ ln|s| of (5.18)).
+
+A `Chain` composes maps. Those with `takes_classes` are given the class of each row, too, as its place: forward(z, y).
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -26,8 +33,61 @@ HALVINGS, NEWTON = 12, 6  # of a bracket of width 2|c|; then steps that double t
 NEAR_ONE = math.log(math.e - 1)  # softplus of it is 1
 
 
+class Chain(nn.Module):
+    """F_L ∘ … ∘ F_1.
+
+    Parameters
+    ----------
+    transforms : modules with forward and inverse, in the order from z to x
+    """
+
+    def __init__(self, transforms: Sequence[Any]):
+        super().__init__()
+        for at, transform in enumerate(transforms):
+            if not callable(getattr(transform, "inverse", None)):
+                raise ValueError(
+                    f"transform {at} of the flow, {type(transform).__name__}, has no inverse: "
+                    "give it inverse(x), which returns z and ln|det| of every row."
+                )
+        self.config: dict[str, Any] = {"transforms": list(transforms)}
+        self.transforms = nn.ModuleList(transforms)
+        self.takes_classes = any(getattr(one, "takes_classes", False) for one in transforms)
+
+    def forward(self, z: Tensor, y: Tensor | None = None) -> Pair:
+        """x = F(z) and ln|det J_F(z)|."""
+        log_det: Any = 0.0
+        for transform in self.transforms:
+            z, one = transform(z, *_given(transform, y))
+            log_det = log_det + one
+        return z, log_det
+
+    def inverse(self, x: Tensor, y: Tensor | None = None) -> Pair:
+        """z = F⁻¹(x) and ln|det J_F⁻¹(x)|."""
+        log_det: Any = 0.0
+        for transform in reversed(self.transforms):
+            x, one = transform.inverse(x, *_given(transform, y))  # type: ignore[operator]
+            log_det = log_det + one
+        return x, log_det
+
+    def begin_at(self, x: Tensor, y: Tensor | None = None) -> None:
+        """Let transforms that look at data first (actnorm) do so."""
+        for transform in reversed(self.transforms):
+            if callable(begin := getattr(transform, "begin_at", None)):
+                begin(x, *_given(transform, y))
+            x = transform.inverse(x, *_given(transform, y))[0]  # type: ignore[operator]
+
+
+def _given(transform: Any, y: Tensor | None) -> tuple[Tensor, ...]:
+    return (y,) if y is not None and getattr(transform, "takes_classes", False) else ()
+
+
+def _spread(numbers: Tensor, x: Tensor) -> tuple[Tensor, int]:
+    """Numbers of columns, or of the channels of images, as they multiply x; and how often each of them does in a row."""
+    return numbers.reshape(-1, *[1] * (x.ndim - 2)), math.prod(x.shape[2:])
+
+
 class AffineMap(nn.Module):
-    """A z + μ with A = P L (U + diag(e^s)): L has ones on its diagonal, U zeros, P is fixed. Or A = diag(e^s).
+    """A z + μ with A = P L (U + diag(s)): L has ones on its diagonal, U zeros, P and the signs of s are fixed. Or A = diag(s).
 
     Parameters
     ----------
@@ -39,6 +99,7 @@ class AffineMap(nn.Module):
     """
 
     order: Tensor
+    signs: Tensor
 
     def __init__(self, size: int, diagonal: bool = False, shuffle: bool = False):
         super().__init__()
@@ -48,12 +109,20 @@ class AffineMap(nn.Module):
         self.lower = None if diagonal else nn.Parameter(torch.zeros(size, size))
         self.upper = None if diagonal else nn.Parameter(torch.zeros(size, size))
         self.register_buffer("order", torch.randperm(size) if shuffle else torch.arange(size))
+        self.register_buffer("signs", torch.ones(size))
 
     def _triangles(self) -> Pair:
         assert self.lower is not None
         assert self.upper is not None
         one = torch.eye(len(self.shift), dtype=self.shift.dtype, device=self.shift.device)
-        return self.lower.tril(-1) + one, self.upper.triu(1) + torch.diag(self.log_scale.exp())
+        diagonal = torch.diag(self.signs * self.log_scale.exp())
+        return self.lower.tril(-1) + one, self.upper.triu(1) + diagonal
+
+    def _undo(self, y: Tensor) -> Tensor:
+        """(U + diag(s))⁻¹ L⁻¹ y of columns y."""
+        lower, upper = self._triangles()
+        y = torch.linalg.solve_triangular(lower, y, upper=False, unitriangular=True)
+        return torch.linalg.solve_triangular(upper, y, upper=True)
 
     def forward(self, z: Tensor) -> Pair:
         if self.lower is None:
@@ -65,17 +134,51 @@ class AffineMap(nn.Module):
 
     def inverse(self, x: Tensor) -> Pair:
         y = (x - self.shift)[:, self.order.argsort()]
-        if self.lower is None:
-            z = y * (-self.log_scale).exp()
-        else:
-            lower, upper = self._triangles()
-            y = torch.linalg.solve_triangular(lower, y.T, upper=False, unitriangular=True)
-            z = torch.linalg.solve_triangular(upper, y, upper=True).T
+        z = y * (-self.log_scale).exp() if self.lower is None else self._undo(y.T).T
         return z, -self.log_scale.sum().expand(len(x))
 
 
+class Conv1x1(AffineMap):
+    """A convolution of one pixel, that is an affine map of the channels, the same at every pixel; at first a rotation.
+
+    Parameters
+    ----------
+    channels : int
+    """
+
+    def __init__(self, channels: int):
+        super().__init__(channels)
+        self.config = {"channels": channels}
+        P, L, U = torch.linalg.lu(torch.linalg.qr(torch.randn(channels, channels))[0])
+        with torch.no_grad():
+            self.order.copy_(P.argmax(1))
+            self.lower.copy_(L)  # type: ignore[union-attr]
+            self.upper.copy_(U)  # type: ignore[union-attr]
+            self.signs.copy_(U.diagonal().sign())
+            self.log_scale.copy_(U.diagonal().abs().log())
+
+    def forward(self, z: Tensor) -> Pair:
+        lower, upper = self._triangles()
+        weight = (lower @ upper)[self.order]
+        return F.conv2d(z, weight[:, :, None, None], self.shift), self._log_det(z)
+
+    def inverse(self, x: Tensor) -> Pair:
+        one = torch.eye(len(self.shift), dtype=x.dtype, device=x.device)
+        weight = self._undo(one)[:, self.order]
+        return F.conv2d(x - _spread(self.shift, x)[0], weight[:, :, None, None]), -self._log_det(x)
+
+    def _log_det(self, x: Tensor) -> Tensor:
+        return (math.prod(x.shape[2:]) * self.log_scale.sum()).expand(len(x))
+
+
 class ActNorm(nn.Module):
-    """s ⊙ z + μ, where μ and s are at first the mean and the deviation of the first batch (CIL 5.2.5)."""
+    """s ⊙ z + μ, where μ and s are at first the mean and the deviation of the first batch; of images, of each channel (5.17).
+
+    Parameters
+    ----------
+    size : int
+        Columns, or channels.
+    """
 
     begun: Tensor
 
@@ -86,19 +189,48 @@ class ActNorm(nn.Module):
         self.log_scale = nn.Parameter(torch.zeros(size))
         self.register_buffer("begun", torch.zeros((), dtype=torch.bool))
 
-    def begin(self, x: Tensor) -> None:
+    def begin_at(self, x: Tensor) -> None:
         if not self.begun:
-            deviation = x.std(0, correction=0)
-            self.shift.copy_(x.mean(0))
+            numbers = x.transpose(0, 1).flatten(1)
+            deviation = numbers.std(1, correction=0)
+            self.shift.copy_(numbers.mean(1))
             self.log_scale.copy_(torch.where(deviation > 1e-6, deviation, 1.0).log())
             self.begun.fill_(True)
 
     def forward(self, z: Tensor) -> Pair:
-        return z * self.log_scale.exp() + self.shift, self.log_scale.sum().expand(len(z))
+        (scale, times), (shift, _) = _spread(self.log_scale, z), _spread(self.shift, z)
+        return z * scale.exp() + shift, (times * self.log_scale.sum()).expand(len(z))
 
     def inverse(self, x: Tensor) -> Pair:
-        z = (x - self.shift) * (-self.log_scale).exp()
-        return z, -self.log_scale.sum().expand(len(x))
+        (scale, times), (shift, _) = _spread(self.log_scale, x), _spread(self.shift, x)
+        return (x - shift) * (-scale).exp(), (-times * self.log_scale.sum()).expand(len(x))
+
+
+class ClassAffine(nn.Module):
+    """s_y ⊙ z + μ_y: the normal density of each class has its own mean and deviations; at first N(0, I).
+
+    Parameters
+    ----------
+    shape : tuple
+        Of one row.
+    n_classes : int
+    """
+
+    takes_classes = True
+
+    def __init__(self, shape: Sequence[int], n_classes: int):
+        super().__init__()
+        self.config = {"shape": tuple(shape), "n_classes": n_classes}
+        self.shift = nn.Parameter(torch.zeros(n_classes, *shape))
+        self.log_scale = nn.Parameter(torch.zeros(n_classes, *shape))
+
+    def forward(self, z: Tensor, y: Tensor) -> Pair:
+        scale = self.log_scale[y]
+        return z * scale.exp() + self.shift[y], scale.flatten(1).sum(1)
+
+    def inverse(self, x: Tensor, y: Tensor) -> Pair:
+        scale = self.log_scale[y]
+        return (x - self.shift[y]) * (-scale).exp(), -scale.flatten(1).sum(1)
 
 
 # --- maps that are inverted by increasing equations -------------------------------------------------------------------
@@ -125,8 +257,16 @@ def solve_increasing(y: Tensor, c: Tensor, b: Tensor) -> Tensor:
     return a - (a + c * torch.tanh(a + b) - y) / slope
 
 
+def keep_invertible(free: Tensor, theta: Tensor) -> Tensor:
+    """u with ⟨u,θ⟩ > −1: v + (m(⟨v,θ⟩) − ⟨v,θ⟩) θ/‖θ‖², m(a) = softplus(a + ln(e−1)) − 1."""
+    given = (free * theta).sum(-1, keepdim=True)
+    allowed = F.softplus(given + NEAR_ONE) - 1
+    length = (theta * theta).sum(-1, keepdim=True).clamp_min(torch.finfo(theta.dtype).tiny)
+    return free + (allowed - given) * theta / length
+
+
 class Planar(nn.Module):
-    """z + u φ(⟨θ,z⟩ + b), with ⟨u,θ⟩ > −1 by construction: u = v + (m(⟨v,θ⟩) − ⟨v,θ⟩) θ/‖θ‖², m(a) = softplus(a + ln(e−1)) − 1.
+    """z + u φ(⟨θ,z⟩ + b), with ⟨u,θ⟩ > −1 by construction.
 
     Parameters
     ----------
@@ -142,10 +282,7 @@ class Planar(nn.Module):
 
     @property
     def u(self) -> Tensor:
-        given = self.free @ self.theta
-        allowed = F.softplus(given + NEAR_ONE) - 1
-        length = (self.theta @ self.theta).clamp_min(torch.finfo(self.theta.dtype).tiny)
-        return self.free + (allowed - given) * self.theta / length
+        return keep_invertible(self.free, self.theta)
 
     def forward(self, z: Tensor) -> Pair:
         u = self.u

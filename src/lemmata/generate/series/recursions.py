@@ -17,7 +17,7 @@ may explode.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
@@ -44,20 +44,23 @@ class ARState:
             raise ValueError("an autoregression has a variance, that of order 0 at least.")
 
 
+class Recursion(Protocol):
+    """Says which κ it takes."""
+
+    def reflection(self, state: ARState, data: LaggedProducts) -> float: ...
+
+
 @dataclass(frozen=True)
 class GrowingOrder:
-    """Base of the recursions: subclasses say which κ they take."""
+    """Base of algorithms that make an order larger: all but the step, which is that of a `Recursion`."""
 
     order: int
     draws: ClassVar[bool] = False
 
-    def reflection(self, state: ARState, data: LaggedProducts) -> float:
-        raise NotImplementedError
-
     def init(self, data: LaggedProducts, rng: Any) -> ARState:
         return ARState(np.zeros(0), data.autocovariance[:1].copy(), data.mean)
 
-    def step(self, state: ARState, data: LaggedProducts) -> ARState:
+    def step(self: Recursion, state: ARState, data: LaggedProducts) -> ARState:
         kappa, last = self.reflection(state, data), state.variances[-1]
         a = np.append(state.a - kappa * state.a[::-1], kappa)
         return ARState(a, np.append(state.variances, last * (1 - kappa**2)), state.mean)

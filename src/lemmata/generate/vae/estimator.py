@@ -27,22 +27,28 @@ from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import ClassNamePrefixFeaturesOutMixin
-from sklearn.utils import check_array, check_random_state
+from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from lemmata.audit.generate.bounds import VAE_CLAIMS, VAE_MORE_CLAIMS
 from lemmata.core import common
 from lemmata.core.blocks import Blocks
 from lemmata.core.estimator import Model, RowTransformer
-from lemmata.core.parameters import COUNT, KW_ONLY, NONNEGATIVE, POSITIVE, choice, parameter
+from lemmata.core.parameters import COUNT, KW_ONLY, NONNEGATIVE, as_in, choice, parameter
 from lemmata.core.runs.trace import Trace
 from lemmata.generate.base import Generative
+from lemmata.nets.estimators.autoencoder import (
+    Autoencoder,
+    check_code_network,
+    check_codes,
+    code_sizes,
+    fill_buffers,
+)
 from lemmata.nets.estimators.neural import rows_to_state
 from lemmata.registry import require
 
 Array = np.ndarray
 
-CHANNELS = (16, 32)  # conv=True
 AT_ONCE = 2**22  # numbers of decoded rows that are held at a time
 
 
@@ -70,7 +76,7 @@ class VAE(ClassNamePrefixFeaturesOutMixin, RowTransformer, Generative):
     n_features_in_, n_iter_, trace_, stopped_, certificate_
     """
 
-    n_components: int = parameter(2, COUNT, before="optimizer").doc("m, the width of the code.")
+    n_components: int = as_in(Autoencoder, "n_components")
     _: KW_ONLY
     likelihood: str = parameter(
         "auto", choice("auto", "bernoulli", "gaussian"), before="optimizer"
@@ -78,20 +84,13 @@ class VAE(ClassNamePrefixFeaturesOutMixin, RowTransformer, Generative):
         p(x|z). "bernoulli": numbers from 0 to 1; "gaussian": normals with one learned σ; "auto" is
         the first where all are 0 or 1.""")
     posterior: Any = parameter(
-        "diagonal", choice("diagonal", "full"), COUNT, before="optimizer"
+        "diagonal", choice("diagonal", "full", "planar", "sylvester"), COUNT, before="optimizer"
     ).doc("""
-        The covariance of q(z|x); a number r is rank r plus diagonal.""")
-    layers: Any = parameter((256,), tuple, list, before="optimizer").doc("""
-        Units of the encoder's dense layers; the decoder has them in reverse. () is a linear map.
-        """)
-    conv: Any = parameter(False, "boolean", tuple, list, before="optimizer").doc("""
-        Channels of convolutions before the dense layers, each halving the image; True is (16, 32).
-        Needs images.""")
-    activation: str = parameter(
-        "gelu",
-        choice("gelu", "relu", "tanh", "sigmoid", "softplus", "identity"),
-        before="optimizer",
-    ).doc("""
+        q(z|x): a normal of such a covariance, a number r is rank r plus diagonal; "planar" and
+        "sylvester": a diagonal one bent by four maps whose parameters the encoder gives.""")
+    layers: Any = as_in(Autoencoder, "layers", (256,))
+    conv: Any = as_in(Autoencoder, "conv")
+    activation: str = as_in(Autoencoder, "activation").doc("""
         "identity" is the linear VAE, whose optimum is probabilistic PCA.""")
     beta: float = parameter(1.0, NONNEGATIVE, before="optimizer").doc("""
         β, the weight of the KL. Above 1 what is trained is a looser bound, below 1 none; `bound` is
@@ -104,9 +103,8 @@ class VAE(ClassNamePrefixFeaturesOutMixin, RowTransformer, Generative):
     n_draws: int = parameter(1, COUNT, before="optimizer").doc("""
         k; above 1 the importance-weighted bound of k draws is trained instead of the ELBO.""")
     max_iter: int = common.max_iter(100).doc("Epochs.")
-    learning_rate: Any = parameter(2e-3, POSITIVE, None)
-    schedule: Any = parameter("cosine", str, callable).doc("""
-        The rate falls to 0 over `max_iter` epochs; see `NeuralClassifier` for others.""")
+    learning_rate: Any = as_in(Autoencoder, "learning_rate")
+    schedule: Any = as_in(Autoencoder, "schedule")
 
     claims = VAE_CLAIMS
     more_claims = VAE_MORE_CLAIMS
@@ -121,27 +119,21 @@ class VAE(ClassNamePrefixFeaturesOutMixin, RowTransformer, Generative):
 
     def _network(self, data: Blocks | None) -> Any:
         require("torch", "deep", what=type(self).__name__)
-        m, width = int(self.n_components), math.prod(self.input_shape_)
-        if m > width:
-            raise ValueError(
-                f"n_components={m} exceeds n_features={width}; a code has to be narrower."
-            )
         assert data is not None
+        sizes, shares = code_sizes(self), self._class_shares(data)
         likelihood, varies = self._look_at(data)
-        conv = CHANNELS if self.conv is True else () if self.conv is False else tuple(self.conv)
-        sizes = {
-            "layers": tuple(self.layers), "conv": conv, "activation": self.activation,
-            "likelihood": likelihood, "posterior": self.posterior,
-        }  # fmt: skip
+        sizes |= {"likelihood": likelihood, "posterior": self.posterior}
+        sizes["n_classes"] = 0 if shares is None else len(shares)
         mean, scales = self._mean_and_scale(data)
         largest = float(scales[varies].max(initial=0.0))
         scale = largest * math.sqrt(np.square(scales[varies] / largest).mean()) if largest else 1.0
         # half a row of each kind more, so that no logit is infinite
-        shares = (mean * data.shape[0] + 0.5) / (data.shape[0] + 1)
-        offset = np.log(shares) - np.log1p(-shares) if likelihood == "bernoulli" else 0 * mean
+        ones = (mean * data.shape[0] + 0.5) / (data.shape[0] + 1)
+        offset = np.log(ones) - np.log1p(-ones) if likelihood == "bernoulli" else 0 * mean
         numbers = {"mean": mean, "scale": scale, "offset": offset}
+        numbers |= {} if shares is None else {"shares": shares}
         wide = data.dtype == np.float64
-        return self._begin_with(partial(_build, self.input_shape_, m, sizes, numbers, wide))
+        return self._begin_with(partial(_build, self.input_shape_, sizes, numbers, wide))
 
     def _look_at(self, data: Blocks) -> tuple[str, Array]:
         """The likelihood, and which columns vary."""
@@ -207,14 +199,8 @@ class VAE(ClassNamePrefixFeaturesOutMixin, RowTransformer, Generative):
         )
 
     def inverse_transform(self, X) -> Array:
-        """(n, d): E(x | z) of codes."""
-        check_is_fitted(self)
-        Z = check_array(X, dtype=[np.float64, np.float32], input_name="X")
-        if Z.shape[1] != self.n_components_:
-            raise ValueError(
-                f"X has shape {Z.shape}; codes have shape (n_samples, {self.n_components_})."
-            )
-        return self._run_network(Z, (self.n_components_,), "expect")
+        """(n, d): E(x | z) of codes; with classes, their mean by p(y)."""
+        return self._run_network(check_codes(self, X), (self.n_components_,), "expect")
 
     def interpolate(self, first, last, n_steps: int = 8) -> Array:
         """(n_steps, d): rows on the way from one row to another, E(x|z) at codes on the line between theirs.
@@ -229,7 +215,7 @@ class VAE(ClassNamePrefixFeaturesOutMixin, RowTransformer, Generative):
         t = np.linspace(0, 1, int(n_steps), dtype=a.dtype)[:, None]
         return self.inverse_transform((1 - t) * a + t * b)
 
-    def bound(self, X, n_samples: int = 1, random_state: Any = 0) -> Array:
+    def bound(self, X, n_samples: int = 1, random_state: Any = 0, y: Any = None) -> Array:
         """(n,): a lower bound of ln p(x) for every row, in nats, by draws of z; of continuous numbers p is a density.
 
         Parameters
@@ -239,23 +225,24 @@ class VAE(ClassNamePrefixFeaturesOutMixin, RowTransformer, Generative):
             k. With 1, the ELBO: ln p(x|z) at one draw minus the exact KL. Above, the importance-weighted bound of k
             draws, which is closer to ln p(x); both are below it on average over the draws.
         random_state : int, RandomState or None, default=0
+        y : classes of the rows, of models that were fitted with classes: then it bounds ln p(x|y)
         """
         check_is_fitted(self)
         if not isinstance(n_samples, Integral) or isinstance(n_samples, bool) or n_samples < 1:
             raise ValueError(f"n_samples={n_samples!r}; pass a whole number >= 1.")
-        data = self._validate_rows(X, reset=False)
+        data = self._validate_pair(X, y, reset=False)
         seed = int(check_random_state(random_state).randint(2**31)) if random_state != 0 else 0
         rows = np.concatenate([np.asarray(part) for part, _ in data])
-        return self._bounds(rows, int(n_samples), seed)
+        return self._bounds(rows, int(n_samples), seed, data.targets)
 
     def score(self, X, y=None, sample_weight=None) -> float:
-        """The mean ELBO of the rows, `bound(X)`; higher is better."""
+        """The mean ELBO of the rows, `bound(X)`, with classes given y; higher is better."""
         check_is_fitted(self)
-        data = self._validate_rows(X, sample_weight, reset=False)
-        found = self._bounds(np.concatenate([np.asarray(part) for part, _ in data]), 1, 0)
-        return float(np.average(found, weights=data.weights))
+        data = self._validate_pair(X, y, sample_weight, reset=False)
+        rows = np.concatenate([np.asarray(part) for part, _ in data])
+        return float(np.average(self._bounds(rows, 1, 0, data.targets), weights=data.weights))
 
-    def _bounds(self, rows: Array, k: int, seed: int) -> Array:
+    def _bounds(self, rows: Array, k: int, seed: int, places: Array | None = None) -> Array:
         """Bounds of flat rows; the draws are those of NumPy's generator, row by row, whatever the parts."""
         import torch
 
@@ -269,12 +256,13 @@ class VAE(ClassNamePrefixFeaturesOutMixin, RowTransformer, Generative):
             for start in range(0, len(rows), step):
                 some = torch.from_numpy(np.ascontiguousarray(rows[start : start + step]))
                 x = some.to(like.device, like.dtype).reshape(-1, *self.input_shape_)
+                y = None if places is None else torch.from_numpy(places[start : start + step])
                 draws = rng.standard_normal((len(some), k, m)).transpose(1, 0, 2)
                 noise = torch.from_numpy(np.ascontiguousarray(draws)).to(x)
                 if k == 1:
-                    part = net.elbo(x, noise[0]).double()
+                    part = net.elbo(x, noise[0], y).double()
                 else:
-                    logs = net.log_weights(x, noise).double()
+                    logs = net.log_weights(x, noise, y).double()
                     part = torch.logsumexp(logs, 0) - math.log(k)
                 found.append(part.cpu().numpy())
         return np.concatenate(found)
@@ -285,31 +273,14 @@ class VAE(ClassNamePrefixFeaturesOutMixin, RowTransformer, Generative):
     def restored(cls, parameters: dict[str, Any], attributes: dict[str, Any]) -> Model:
         """A model from a file, whose network has to be a VAE of the width and likelihood it states."""
         model: Any = super().restored(parameters, attributes)
-        config = getattr(model.module_, "config", {})
-        stated = model.n_components_, model.likelihood_, tuple(model.input_shape_)
-        known = tuple(config.get(name) for name in ("n_components", "likelihood"))
-        shape = tuple(config.get("input_shape", ()))
-        if (*known, shape) != stated or not hasattr(model.module_, "elbo"):
-            raise ValueError(
-                f"its network is no VAE of {model.n_components_} components for inputs of {model.input_shape_}."
-            )
+        check_code_network(model, "VAE", likelihood=model.likelihood_)
         return model
 
 
-def _build(
-    shape: tuple[int, ...], m: int, sizes: dict[str, Any], numbers: dict[str, Any], wide: bool
-) -> Any:
-    import torch
-
+def _build(shape: tuple[int, ...], sizes: dict[str, Any], numbers: dict[str, Any], wide: bool):
     from lemmata.generate.vae.network import VAENet
 
-    net = VAENet(shape, m, **sizes)
-    if wide:
-        net = net.double()  # before mean and scale are set: 1e150 is no float32
-    for name, value in numbers.items():
-        buffer = getattr(net, name)
-        buffer.copy_(torch.as_tensor(value).reshape(buffer.shape))
-    return net
+    return fill_buffers(VAENet(shape, **sizes), numbers, wide)
 
 
 def _refuse_outside(data: Blocks) -> None:

@@ -23,6 +23,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import ClassNamePrefixFeaturesOutMixin
+from sklearn.utils import check_array
 from sklearn.utils.validation import check_is_fitted
 
 from lemmata.audit.nets.autoencoders import AUTOENCODER_CLAIMS
@@ -88,16 +89,10 @@ class Autoencoder(ClassNamePrefixFeaturesOutMixin, RowTransformer, Neural):
 
     def _network(self, data: Blocks | None) -> Any:
         require("torch", "deep", what=type(self).__name__)
-        conv = CHANNELS if self.conv is True else () if self.conv is False else tuple(self.conv)
-        sizes = {"layers": tuple(self.layers), "conv": conv, "activation": self.activation}
-        m, width = int(self.n_components), math.prod(self.input_shape_)
-        if m > width:
-            raise ValueError(
-                f"n_components={m} exceeds n_features={width}; a code has to be narrower."
-            )
         assert data is not None
-        make = partial(_build, self.input_shape_, m, sizes, *_mean_and_scale(data))
-        return self._begin_with(make)
+        numbers = dict(zip(("mean", "scale"), _mean_and_scale(data), strict=True))
+        wide = data.dtype == np.float64
+        return self._begin_with(partial(_build, self.input_shape_, code_sizes(self), numbers, wide))
 
     def _loss(self) -> Any:
         from lemmata.nets.estimators.networks import Reconstruction
@@ -130,13 +125,7 @@ class Autoencoder(ClassNamePrefixFeaturesOutMixin, RowTransformer, Neural):
 
     def inverse_transform(self, X) -> Array:
         """(n, d): the reconstruction G(z) of every code z; of images, their numbers row by row."""
-        check_is_fitted(self)
-        Z = np.asarray(X)
-        m = self.n_components_
-        if Z.ndim != 2 or Z.shape[1] != m:
-            raise ValueError(f"X has shape {Z.shape}; codes have shape (n_samples, {m}).")
-        Z = Z if Z.dtype in (np.float32, np.float64) else Z.astype(np.float64)
-        return self._run_network(Z, (m,), "decode")
+        return self._run_network(check_codes(self, X), (self.n_components_,), "decode")
 
     def reconstruct(self, X) -> Array:
         """(n, d): G(F(x)) of every row."""
@@ -155,27 +144,57 @@ class Autoencoder(ClassNamePrefixFeaturesOutMixin, RowTransformer, Neural):
     def restored(cls, parameters: dict[str, Any], attributes: dict[str, Any]) -> Model:
         """A model from a file, whose network has to be an autoencoder of the width it states."""
         model: Any = super().restored(parameters, attributes)
-        config = getattr(model.module_, "config", {})
-        stated = model.n_components_, tuple(model.input_shape_)
-        found = config.get("n_components"), tuple(config.get("input_shape", ()))
-        if not hasattr(model.module_, "encode") or found != stated:
-            raise ValueError(
-                f"its network is no autoencoder of {model.n_components_} components for inputs of {model.input_shape_}."
-            )
+        check_code_network(model, "autoencoder")
         return model
 
 
-def _build(shape: tuple[int, ...], m: int, sizes: dict[str, Any], mean: Array, scale: float) -> Any:
-    import torch
-
+def _build(shape: tuple[int, ...], sizes: dict[str, Any], numbers: dict[str, Any], wide: bool):
     from lemmata.nets.estimators.networks import AutoencoderNet
 
-    net = AutoencoderNet(shape, m, **sizes)
-    if mean.dtype == np.float64:
+    return fill_buffers(AutoencoderNet(shape, **sizes), numbers, wide)
+
+
+# --- for all models that encode and decode ----------------------------------------------------------------------------
+
+
+def code_sizes(model: Any) -> dict[str, Any]:
+    """The arguments of a network that these parameters stand for. Raises ValueError for a code that is too wide."""
+    m, width = int(model.n_components), math.prod(model.input_shape_)
+    if m > width:
+        raise ValueError(f"n_components={m} exceeds n_features={width}; a code has to be narrower.")
+    conv = CHANNELS if model.conv is True else () if model.conv is False else tuple(model.conv)
+    layers = tuple(model.layers)
+    return {"n_components": m, "layers": layers, "conv": conv, "activation": model.activation}
+
+
+def fill_buffers(net: Any, numbers: dict[str, Any], wide: bool) -> Any:
+    """Set the buffers of a network to these numbers, in float64 if it is to be `wide`."""
+    import torch
+
+    if wide:
         net = net.double()  # before mean and scale are set: 1e150 is no float32
-    net.mean.copy_(torch.from_numpy(mean).reshape(shape))
-    net.scale.fill_(scale)
+    for name, value in numbers.items():
+        buffer = getattr(net, name)
+        buffer.copy_(torch.as_tensor(value).reshape(buffer.shape))
     return net
+
+
+def check_codes(model: Any, Z: Any) -> Array:
+    """Codes to decode, (n, m)."""
+    check_is_fitted(model)
+    Z = check_array(Z, dtype=[np.float64, np.float32], input_name="X")
+    if Z.shape[1] != model.n_components_:
+        raise ValueError(f"X has shape {Z.shape}; codes have shape (n_samples, {model.n_components_}).")  # fmt: skip
+    return Z
+
+
+def check_code_network(model: Any, kind: str, **more: Any) -> None:
+    """ValueError unless the network of a file is of the width and shape, and of what else, the model states."""
+    config, m = getattr(model.module_, "config", {}), model.n_components_
+    shape, more = tuple(config.get("input_shape", ())), {"n_components": m, **more}
+    right = shape == tuple(model.input_shape_) and hasattr(model.module_, "encode")
+    if not right or any(config.get(name) != value for name, value in more.items()):
+        raise ValueError(f"its network is no {kind} of {m} components for inputs of {model.input_shape_}.")  # fmt: skip
 
 
 def _mean_and_scale(data: Blocks) -> tuple[Array, float]:
