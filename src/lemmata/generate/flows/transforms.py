@@ -57,7 +57,7 @@ class Chain(nn.Module):
         """x = F(z) and ln|det J_F(z)|."""
         log_det: Any = 0.0
         for transform in self.transforms:
-            z, one = transform(z, *_given(transform, y))
+            z, one = transform(z, *_class_for(transform, y))
             log_det = log_det + one
         return z, log_det
 
@@ -65,7 +65,7 @@ class Chain(nn.Module):
         """z = F⁻¹(x) and ln|det J_F⁻¹(x)|."""
         log_det: Any = 0.0
         for transform in reversed(self.transforms):
-            x, one = transform.inverse(x, *_given(transform, y))  # type: ignore[operator]
+            x, one = transform.inverse(x, *_class_for(transform, y))  # type: ignore[operator]
             log_det = log_det + one
         return x, log_det
 
@@ -73,11 +73,11 @@ class Chain(nn.Module):
         """Let transforms that look at data first (actnorm) do so."""
         for transform in reversed(self.transforms):
             if callable(begin := getattr(transform, "begin_at", None)):
-                begin(x, *_given(transform, y))
-            x = transform.inverse(x, *_given(transform, y))[0]  # type: ignore[operator]
+                begin(x, *_class_for(transform, y))
+            x = transform.inverse(x, *_class_for(transform, y))[0]  # type: ignore[operator]
 
 
-def _given(transform: Any, y: Tensor | None) -> tuple[Tensor, ...]:
+def _class_for(transform: Any, y: Tensor | None) -> tuple[Tensor, ...]:
     return (y,) if y is not None and getattr(transform, "takes_classes", False) else ()
 
 
