@@ -22,7 +22,13 @@ from lemmata.core.store import storable
 from lemmata.predict.lasso.design import SIDE_BY_SIDE
 from lemmata.predict.lasso.duality import above_rounding, duality, may_be_nonzero
 from lemmata.predict.lasso.problem import Regression
-from lemmata.predict.lasso.subproblem import Enough, GramQuadratic
+from lemmata.predict.lasso.subproblem import (
+    Enough,
+    GramQuadratic,
+    Reached,
+    gaps_of,
+    guess_path,
+)
 
 Array = np.ndarray
 # n·d + d²·(number of problems): below it NumPy's sweeps end before a compiler would
@@ -151,8 +157,11 @@ class ElasticNetAlgorithm:
         )
         kernels, H = self._kernels(data), []
         q, factor = np.ascontiguousarray(entered.q.T), data.factor[entered.order]
+        known = {}
+        if everything and not self.polish and kernels.SIGNS_FIRST and self.alphas[-1] * self.l1_ratio > 0:
+            known = self._guess(data, block, coefs, q[0], factor)
         for p in block:
-            reached = GramQuadratic(
+            reached = known.get(p) or GramQuadratic(
                 entered.G, q[self._target_of(p)], *self._penalties(p, factor), self._yy(data, p), self.positive, kernels,
             ).minimise(
                 self._start(coefs, p)[entered.order],
@@ -170,6 +179,23 @@ class ElasticNetAlgorithm:
         order, cuts = entered.order, np.array(entered.cuts, np.int64)
         new = ElasticNetState(coefs, losses, gaps, sweeps, done, order, cuts, np.empty(0, np.int64))
         return new if everything else self._look_at_all(new, data, block, H)
+
+    def _guess(self, data: Regression, block: Array, coefs: Array, q: Array, factor: Array) -> dict:
+        """The problems of a fold that guesses of their signs solve; the others begin at their guess, in `coefs`."""
+        entered, yy = data.entered, self._yy(data, block[0])
+        alphas = np.array([self.alphas[p % len(self.alphas)] for p in block])[:, None]
+        L1, L2 = alphas * self.l1_ratio * factor, alphas * (1 - self.l1_ratio) * factor
+        start = self._start(coefs, block[0])[entered.order]
+        S = start.nonzero()[0]
+        W = guess_path(entered.G, q, L1, L2, self.positive, S, np.sign(start[S]))
+        losses, gaps, H = gaps_of(entered.G, q, W, L1, L2, yy, self.positive)
+        coefs[np.ix_(block, entered.order)] = W
+        enough = self._enough(data, block[0])
+        return {
+            p: Reached(W[i], H[i], 1, losses[i], gaps[i])
+            for i, p in enumerate(block)
+            if enough.is_reached(losses[i], gaps[i])
+        }
 
     def _look_at_all(self, new: ElasticNetState, data: Regression, block: Array, H: list[Array]):
         """Steps 2 to 4: correlations of all columns, gaps, and which columns enter next."""

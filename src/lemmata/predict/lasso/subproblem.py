@@ -31,11 +31,8 @@ STRIDE = 3.0  # the ratio of two λ's on the way from w = 0
 ROUGH = 1e-3  # the gap to reach on that way, of ‖y‖²
 HUGE = 1e6  # a solution so much larger than w is one of rounding
 EXACT = 1e-12  # of ‖y‖²: a gap that needs no polish
-GUESSES = 4  # sets of signs that are tried before a sweep
-SPECK, SAME = (
-    1e-200,
-    1e-9,
-)  # a coordinate that has a sign and no size; of l1: what rounding may add to a correlation
+GUESSES = 6  # sets of signs that are tried before a sweep
+SAME = 1e-9  # of l1: what rounding may add to a correlation
 PROXIMAL = 1e-8  # of the largest curvature, where G_SS is singular
 
 
@@ -101,11 +98,6 @@ class GramQuadratic(NamedTuple):
             return Reached(w, self.q, 0, 0.5 * self.yy, 0.0)
         if not self.l1.any() and not self.positive:
             return self._solve_smooth(w)
-        if not polish and self.kernels.SIGNS_FIRST:
-            w, h = self._guess_signs(w)
-            loss, gap = self.kernels.gap_of(self.q, w, h, self.l1, self.l2, self.yy, self.positive)
-            if enough.is_reached(loss, gap):
-                return Reached(w, h, 1, loss, gap)
         reached = self._begin(w, enough, most)
         if not reached.over and reached.sweeps < most:
             reached = self._follow(before, enough, most, reached.sweeps)
@@ -176,18 +168,6 @@ class GramQuadratic(NamedTuple):
             else:
                 patience *= 4  # rounding is in the way: sweeps alone
 
-    def _guess_signs(self, w: Array) -> tuple[Array, Array]:
-        """The optimum of the signs of w, without a sweep, and with coordinates that it lacks added until none is missing; h."""
-        for _ in range(GUESSES):
-            w, _ = self._step_to_signed_optimum(w)
-            h = self.q - self.G @ w
-            late = (h if self.positive else np.abs(h)) > self.l1 * (1 + SAME)
-            late &= w == 0
-            if not late.any():
-                break
-            w = np.where(late, np.copysign(SPECK, h), w)
-        return np.where(np.abs(w) > SPECK, w, 0.0), h
-
     def _step_to_signed_optimum(self, w: Array) -> tuple[Array, bool]:
         """w moved towards the optimum of its signs, as far as they stay, and whether f is certain to fall."""
         S = w.nonzero()[0]
@@ -218,6 +198,60 @@ class GramQuadratic(NamedTuple):
         h = self.q - self.G @ best
         loss, gap = self.kernels.gap_of(self.q, best, h, self.l1, self.l2, self.yy, self.positive)
         return Reached(best, h, 1, loss, gap)
+
+
+def guess_path(G: Array, q: Array, L1: Array, L2: Array, positive: bool, S: Array, signs: Array):
+    """W (p, k), for penalties L1 and L2 (p, k) that fall: at each the optimum of signs that begin with those before it.
+
+    A coordinate whose sign would turn leaves, one whose correlation exceeds its bound enters, and the optimum is solved for
+    again, a few times at most: what is found is a solution where its duality gap says so.
+    """
+    W = np.zeros(L1.shape)
+    for w, l1, l2 in zip(W, L1, L2, strict=True):
+        limit = l1 * (1 + SAME)
+        for _ in range(GUESSES):
+            h = q
+            if len(S):
+                A = G.take(S, 0)
+                block = A.take(S, 1)
+                block.flat[:: len(S) + 1] += l2.take(S)
+                _, best, failed = dposv(block, q.take(S) - l1.take(S) * signs, overwrite_a=1)
+                if failed:
+                    break
+                stays = best * signs > 0
+                if not stays.all():
+                    S, signs = S[stays], signs[stays]
+                    continue
+                w[:] = 0.0
+                w[S] = best
+                h = q - best @ A
+            late = (h if positive else np.abs(h)) > limit
+            late[S] = False
+            more = late.nonzero()[0]
+            if not len(more):
+                break
+            S, signs = np.concatenate([S, more]), np.concatenate([signs, np.sign(h[more])])
+    return W
+
+
+def gaps_of(G: Array, q: Array, W: Array, L1: Array, L2: Array, yy: float, positive: bool):
+    """P(w) and its duality gap for every row of W, and H = q − WG: the formulas of `gap_of`, all rows at once."""
+    H = q - W @ G
+    second = np.einsum("pj,pj->p", L2, W * W)
+    wq = W @ q
+    rr = np.maximum(yy - wq - np.einsum("pj,pj->p", W, H), 0.0)
+    V = H - L2 * W
+    size = V if positive else np.abs(V)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        limit = np.where(size > 0, L1 / size, np.inf).min(axis=1)
+        yr, norm = yy - wq, rr + second
+        c = np.clip(np.where(norm > 0, yr / norm, 1.0), 0.0, limit)
+        primal = 0.5 * rr + np.einsum("pj,pj->p", L1, np.abs(W)) + 0.5 * second
+        dual = c * yr - 0.5 * c * c * norm
+        over = np.maximum((H if positive else np.abs(H)) - L1, 0.0)
+        fenchel = yr - 0.5 * rr - (over * over / (2 * L2)).sum(axis=1)
+    dual = np.where((L2 > 0).all(axis=1), np.maximum(dual, fenchel), dual)
+    return primal, primal - dual, H
 
 
 def solve_shifted(A: Array, l2: Array, b: Array, now: Array) -> tuple[Array, bool]:
