@@ -365,7 +365,8 @@ class Training:
             walk = data.batches(state.seed, epoch, self.batch_size, batch, trainer.share)
             for found, seed in zip(walk, seeds(state.seed, epoch, batch), strict=False):
                 rate = float(trainer.schedule(trainer.updates))
-                add_to(sums, {"rows": 1.0, **trainer.update(found, seed, rate)}, found.rows)
+                add_to(sums, trainer.update(found, seed, rate), found.rows)
+                sums["rows"] += found.rows
                 batch, done = batch + 1, done + 1
                 if done == state.pace:
                     break

@@ -146,6 +146,7 @@ class Trainer:
         self.rng = torch.Generator(place.device)
         # a loss of outputs and targets draws nothing, so that its generator need not be seeded
         self.draws = augment is not None or type(objective) is not Predicting
+        self.narrow = place.precision == "bfloat16"
         self.weights = dict(self.module.named_parameters())
         self.names = {id(weight): name for name, weight in self.weights.items()}
         self.trained: list[Tensor] = [
@@ -154,7 +155,7 @@ class Trainer:
         # memory before the first step: with PyTorch before 2.13, Adagrad's sums
         self.fresh = memory_of(self.optimizer, self.names)
         self.mean: list[Tensor] = []  # e, of the weights that are trained
-        self.updates = 0
+        self.updates, self.rate = 0, math.nan
 
     # --- in and out ---
 
@@ -198,8 +199,10 @@ class Trainer:
 
     def update(self, batch: Batch, seed: int, rate: float) -> dict[str, float]:
         """Update the weights once; return the mean loss of the batch before that, and of what else the objective gives."""
-        for group in self.optimizer.param_groups:
-            group["lr"] = rate
+        if rate != self.rate:
+            self.rate = rate
+            for group in self.optimizer.param_groups:
+                group["lr"] = rate
         self.optimizer.zero_grad(set_to_none=True)
         self.seed(seed)
         if self.accumulate == 1 and len(batch.parts[0]):
@@ -239,11 +242,15 @@ class Trainer:
 
     def _backward(self, batch: Batch) -> dict[str, float]:
         parts = self.inputs(batch.parts)
-        with self.place.autocast():
-            terms = as_terms(self.objective(self.module, parts, self.rng))
-        loss = share_of_mean(terms.losses, batch)
+        if self.narrow:
+            with self.place.autocast():
+                found = self.objective(self.module, parts, self.rng)
+        else:
+            found = self.objective(self.module, parts, self.rng)
+        loss = share_of_mean(found.losses if isinstance(found, Terms) else found, batch)
         loss.backward()
-        return {"loss": loss.item(), **numbers_of(terms, batch)}
+        means = {"loss": loss.item()}
+        return {**means, **numbers_of(found, batch)} if isinstance(found, Terms) else means
 
     def inputs(self, parts: Sequence[Tensor]) -> list[Tensor]:
         """The batch on this device, augmented."""
@@ -327,8 +334,8 @@ def numbers_of(terms: Terms, batch: Batch) -> dict[str, float]:
 
 def share_of_mean(losses: Tensor, batch: Batch) -> Tensor:
     """(1/B) Σ wᵢ ℓᵢ over the rows at hand, of a batch of B rows."""
-    n = len(batch.parts[0])
     if losses.ndim == 0:
+        n = len(batch.parts[0])
         if batch.weights is not None:
             raise ValueError(
                 "rows have weights, but the loss gives the mean of a batch; let it give one number per row, shape (B,)."

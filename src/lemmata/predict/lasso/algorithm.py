@@ -158,7 +158,12 @@ class ElasticNetAlgorithm:
         kernels, H = self._kernels(data), []
         q, factor = np.ascontiguousarray(entered.q.T), data.factor[entered.order]
         known = {}
-        if everything and not self.polish and kernels.SIGNS_FIRST and self.alphas[-1] * self.l1_ratio > 0:
+        if (
+            everything
+            and not self.polish
+            and kernels.SIGNS_FIRST
+            and self.alphas[-1] * self.l1_ratio > 0
+        ):
             known = self._guess(data, block, coefs, q[0], factor)
         for p in block:
             reached = known.get(p) or GramQuadratic(
