@@ -13,5 +13,6 @@ __getattr__, __dir__, __all__ = lazily(
         "flows.estimator": "NormalizingFlow",
         "vae.estimator": "VAE",
         "foreign": "Density",
+        "judging": "Samples classifier_score cross_play frechet_distance kernel_test overlap",
     },
 )

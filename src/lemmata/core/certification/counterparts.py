@@ -181,5 +181,6 @@ CERTIFIERS: tuple[tuple[tuple[str, ...], str], ...] = (
         ("lemmata.generate.Density", "lemmata.generate.Flow", "torch.distributions.Distribution"),
         "generate.foreign:answer",
     ),
+    (("lemmata.generate.Samples",), "generate.judging:answer"),
     (("torch.nn.Module",), "nets.certifying:answer"),
 )  # fmt: skip

@@ -1,0 +1,274 @@
+"""Claims about samples, whoever drew them: do they pass for data, reach its modes, obey their classes, or copy training rows?
+
+They compare three tables: samples, the rows that the generator was trained on, and new rows that it never saw. Columns are
+taken in units of their deviation. Classifiers and centres come from searches outside of the trusted base, trained on rows that
+are not judged: a weak one makes a claim say less (it names what was tried), never something wrong. **A classifier that tells
+samples apart proves a difference, one that fails to does not prove equality** (CIL (5.35): it bounds JS from below).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.spatial.distance import cdist
+
+from lemmata.audit.kernel import claims as k
+from lemmata.audit.kernel.attributes import attributes_sound, statements_true
+from lemmata.audit.kernel.concentration import clopper_pearson, mean_at_least, union_bound
+from lemmata.audit.nets.modules import rows_of
+from lemmata.audit.trust.near_rows import cost_of_nearness
+from lemmata.audit.trust.seen_rows import Memory, require_unseen
+
+Array = np.ndarray
+
+RISK = 0.05
+MOST = 4000  # rows of each table that are looked at
+LEAST = 100  # rows of each half that a classifier is judged by
+TOLD_APART = 0.6  # share of rows that a classifier may put on the right side
+CLIP = 1e-3  # probabilities below it count as this
+PART = 0.25  # of a mode's share of new rows, that samples have to give it
+PER_MODE = 100  # new rows, so that a quarter of a mode can be told from nothing
+MODES = 20
+COPY_RISK = 0.01
+COPIED = 0.2  # share of samples
+SHUFFLES = 999
+BEHIND = 0.05  # accuracy on samples below that on new rows
+AT_ONCE = 2**22  # distances
+TRAINING = 2000.0  # multiplications that a classifier takes for every number that it learns from
+NEW_NEEDED = "rows that the generator never saw are needed: pass certify(samples, X, X_test=…)"
+
+
+class Tables(NamedTuple):
+    """At most MOST rows of each, flat, in units of the deviation of the rows of data; classes as they were given."""
+
+    samples: Array
+    classes: Array | None  # those the samples were asked to have
+    train: Array
+    train_classes: Array | None
+    new: Array
+    new_classes: Array | None
+
+
+def _cost_of_tables(fit: k.Fit) -> float:
+    return 4.0 * fit.data.size + cost_of_nearness(*fit.data.shape)
+
+
+@k.fact(cost=_cost_of_tables)
+def tables(fit: k.Fit) -> Tables:
+    """Return the three tables. CannotTell without new rows, or where these were trained on."""
+    if fit.get("X_test") is None:
+        raise k.CannotTell(NEW_NEEDED)
+    rng = np.random.default_rng(fit.data.shape[0])
+
+    def some(data: Any, classes: Any) -> tuple[Array, Array | None]:
+        n = data.shape[0]
+        numbers = np.sort(rng.choice(n, min(n, MOST), replace=False))
+        return rows_of(data, numbers), None if classes is None else np.asarray(classes)[numbers]
+
+    train, train_classes = some(fit.data, fit.y)
+    new, new_classes = some(fit.X_test, fit.get("y_test"))
+    samples, classes = some(fit.samples, fit.get("sample_classes"))
+    if not np.isfinite(samples).all():
+        raise k.CannotTell("samples hold numbers that are not finite")
+    every = rows_of(fit.data, np.arange(fit.data.shape[0]))
+    require_unseen(Memory(every, new, "the training rows", True))
+    spread = np.concatenate([train, new]).astype(np.float64).std(axis=0)
+    spread[spread == 0] = 1.0
+    return Tables(
+        samples / spread, classes, train / spread, train_classes, new / spread, new_classes
+    )
+
+
+def classify(fit: k.Fit, name: str, *arguments: Any) -> Callable[[Array], Array]:
+    """Return a classifier that a search trained; its answers are checked by shape and judged on other rows."""
+    found = fit.witness(name, *arguments)
+    if found is None:
+        raise k.CannotTell("searches are switched off (lemmata.config(searches=False))")
+    return found
+
+
+# --- a classifier between samples and data ----------------------------------------------------------------------------
+
+
+def _cost_of_classifier(fit: k.Fit) -> float:
+    return TRAINING * min(fit.data.shape[0], MOST) * fit.data.shape[1]
+
+
+@k.statistical(
+    f"a fresh classifier tells samples from new rows at most {TOLD_APART:.0%} of the time",
+    "CIL (5.32), (5.35); Clopper & Pearson 1934",
+    confidence=1 - RISK,
+    cost=_cost_of_classifier,
+    needs=(tables,),
+)
+def passes_for_data(fit: k.Fit) -> k.Evidence:
+    """Trained on one half of both tables, judged on the other half; its log loss bounds the divergence from below."""
+    found = tables(fit)
+    half = min(len(found.samples), len(found.new)) // 2
+    if half < LEAST:
+        raise k.CannotTell(f"{half} rows a half: {LEAST} samples and new rows are needed in each")
+    rng = np.random.default_rng(half)
+    real, drawn = (rng.permutation(part)[: 2 * half] for part in (found.new, found.samples))
+    labels = np.repeat([1, 0], half)
+    tell = classify(fit, "tell_apart", np.concatenate([real[:half], drawn[:half]]), labels)
+    p = np.asarray(tell(np.concatenate([real[half:], drawn[half:]])), dtype=np.float64)
+    if p.shape != (2 * half,) or not ((p >= 0) & (p <= 1)).all():
+        raise k.CannotTell("the classifier found gives no probabilities")
+    right = int(((p > 0.5) == labels).sum())
+    low, high = clopper_pearson(right, 2 * half, 2 * RISK)  # each end at RISK: only one is used
+    own = np.log(np.clip(np.where(labels == 1, p, 1 - p), CLIP, 1 - CLIP)).reshape(2, half).mean(0)
+    least, most = math.log(2 * CLIP), math.log(2 * (1 - CLIP))
+    js = max(mean_at_least(own + math.log(2), RISK, least, most), 0.0)
+    note = f"{right:,} of {2 * half:,} rows right; JS is at least {js:.2g} nats, of ln 2 = 0.69"
+    if low <= TOLD_APART < high:
+        return k.unknown(f"{note}: too few to tell", right / (2 * half), "share right")
+    advice = "look at the rows it is surest of; train longer, or take a larger network"
+    measured = high if high <= TOLD_APART else low
+    return k.at_most(measured, TOLD_APART, advice, unit="share right", note=note)
+
+
+# --- modes and classes ------------------------------------------------------------------------------------------------
+
+
+@k.statistical(
+    f"every mode of the data gets at least {PART:g} of its share among new rows",
+    "CIL 5.4; Clopper & Pearson 1934, all modes at once",
+    confidence=1 - RISK,
+    cost=_cost_of_classifier,
+    needs=(tables,),
+)
+def modes_covered(fit: k.Fit) -> k.Evidence:
+    """A mode is a class, by a classifier fitted to the training rows, or a cell of k-means on them."""
+    found = tables(fit)
+    if found.train_classes is not None:
+        names = np.unique(found.train_classes)
+        sort = classify(fit, "sort_by_class", found.train, found.train_classes)
+        counts = [_count(sort(rows), names) for rows in (found.samples, found.new)]
+        what = "class"
+    else:
+        count = int(np.clip(len(found.new) // PER_MODE, 2, MODES))
+        centres = fit.witness("mode_centres", found.train, count)
+        if centres is None or np.shape(centres)[1:] != found.train.shape[1:]:
+            raise k.CannotTell("no centres of modes were found")
+        names, what = np.arange(len(centres)), "cell"
+        counts = [
+            _count(cdist(rows, centres).argmin(1), names) for rows in (found.samples, found.new)
+        ]
+    risk = 2 * union_bound(2 * len(names), RISK)  # one end of two intervals of every mode is used
+    drawn, real = (
+        clopper_pearson(one, len(rows), risk)
+        for one, rows in zip(counts, (found.samples, found.new), strict=True)
+    )
+    with np.errstate(divide="ignore"):
+        lowest, highest = drawn[0] / real[1], drawn[1] / real[0]
+    at = int(highest.argmin() if highest.min() < PART else lowest.argmin())
+    shares = [100 * one[at] / len(rows) for one, rows in zip(counts, (found.samples, found.new), strict=True)]  # fmt: skip
+    note = f"{what} {names[at]} of {len(names)}: {shares[0]:.1f} % of samples, {shares[1]:.1f} % of new rows"
+    unit = "share / share of new rows"
+    if highest.min() >= PART > lowest.min():
+        return k.unknown(f"{note}: too few to tell", lowest.min(), unit)
+    advice = f"modes are missing: draw rows of that {what} and look at them; a GAN: r1, other rates, extragradient"
+    measured = highest.min() if highest.min() < PART else lowest.min()
+    return k.at_least(measured, PART, advice, unit=unit, note=note)
+
+
+def _count(found: Any, names: Array) -> Array:
+    """How many rows were sorted under each of the names."""
+    return (np.asarray(found)[:, None] == names).sum(axis=0)
+
+
+@k.statistical(
+    f"a classifier gives samples their class at most {100 * BEHIND:g} points less often than new rows",
+    "CIL 5.4; Clopper & Pearson 1934",
+    confidence=1 - RISK,
+    cost=_cost_of_classifier,
+    needs=(tables,),
+)
+def classes_obeyed(fit: k.Fit) -> k.Evidence:
+    found = tables(fit)
+    if found.classes is None or found.new_classes is None or found.train_classes is None:
+        raise k.CannotTell(
+            "classes are needed: certify(Samples(rows, classes), X, y, X_test=…, y_test=…)"
+        )
+    sort = classify(fit, "sort_by_class", found.train, found.train_classes)
+    parts = ((found.new, found.new_classes), (found.samples, found.classes))
+    right = [int((np.asarray(sort(rows)) == classes).sum()) for rows, classes in parts]
+    real, drawn = (clopper_pearson(hits, len(part[0]), RISK) for hits, part in zip(right, parts, strict=True))  # fmt: skip
+    shares = [100 * hits / len(part[0]) for hits, part in zip(right, parts, strict=True)]
+    note = f"right on {shares[1]:.1f} % of samples, {shares[0]:.1f} % of new rows"
+    most, least = real[1] - drawn[0], real[0] - drawn[1]  # both intervals, one end of each
+    if least <= BEHIND < most:
+        return k.unknown(f"{note}: too few to tell", (shares[0] - shares[1]) / 100, "points behind")
+    advice = "train longer, or raise guidance"
+    return k.at_most(most if most <= BEHIND else least, BEHIND, advice, unit="behind", note=note)
+
+
+# --- copies -----------------------------------------------------------------------------------------------------------
+
+
+def _cost_of_copies(fit: k.Fit) -> float:
+    n = min(fit.data.shape[0], MOST)
+    return 2.0 * n * min(fit.samples.shape[0], MOST) * fit.data.shape[1] + 10.0 * SHUFFLES * n
+
+
+@k.statistical(
+    "samples lie no nearer to training rows than to as many rows never seen",
+    "permutation test of the rows' labels; Clopper & Pearson 1934",
+    confidence=1 - COPY_RISK,
+    cost=_cost_of_copies,
+    needs=(tables,),
+)
+def not_copied(fit: k.Fit) -> k.Evidence:
+    """Of m training and m new rows, which is the nearest to each sample? A share q of training rows means 2q − 1 copies.
+
+    Had the generator not seen the training rows, both kinds would be exchangeable: the rank of the true labelling among
+    shuffled ones is uniform, whatever the samples look like (blur does not fool it). Of a share c of copies q = c + (1 − c)h, h
+    the share of honest samples; some rows are nearest to many of them, so h is not ½ but as low as shuffled labels go.
+    """
+    found = tables(fit)
+    m = min(len(found.train), len(found.new))
+    rng = np.random.default_rng(m)
+    rows = np.concatenate([rng.permutation(part)[:m] for part in (found.train, found.new)])
+    order = rng.permutation(2 * m)  # equal distances go to either kind alike
+    nearest = order[nearest_rows_of(found.samples, rows[order])]
+    hits = np.bincount(nearest, minlength=2 * m)
+    trained, s = int(hits[:m].sum()), len(nearest)
+    shuffled = np.array([rng.permutation(hits)[:m].sum() for _ in range(SHUFFLES)])
+    p = (1 + int((shuffled >= trained).sum())) / (1 + SHUFFLES)
+    h = float(np.quantile(shuffled, COPY_RISK / 2)) / s
+    high = max((clopper_pearson(trained, s, COPY_RISK)[1] - h) / (1 - h), 0.0)
+    share = max(2 * trained / s - 1, 0.0)
+    note = f"nearest to a training row: {trained:,} of {s:,} samples, so about {100 * share:.0f} % are copies"
+    if p < COPY_RISK:
+        advice = "the generator remembers rows: stop earlier, take more rows or a smaller network; do not publish these samples"
+        return k.at_least(p, COPY_RISK, advice, unit="p of shuffled labels", note=note)
+    if high > COPIED:
+        why = f"{note}, at most {100 * high:.0f} %: more samples and new rows would tell"
+        return k.unknown(why, share, "share")
+    return k.at_most(high, COPIED, unit="share of copies at most", note=note)
+
+
+def nearest_rows_of(samples: Array, rows: Array) -> Array:
+    """The number of the row nearest to each sample."""
+    step = max(1, AT_ONCE // len(rows))
+    starts = range(0, len(samples), step)
+    return np.concatenate([cdist(samples[a : a + step], rows).argmin(axis=1) for a in starts])
+
+
+def _unsound(fit: k.Fit) -> Iterator[str]:
+    wrong = sum(int((~np.isfinite(rows)).any(axis=1).sum()) for rows, _ in fit.samples)
+    if wrong:
+        yield f"{wrong:,} samples hold numbers that are not finite"
+
+
+SAMPLE_CLAIMS: tuple[Any, ...] = (
+    attributes_sound({}, _unsound),
+    statements_true(lambda fit: {}, cost=k.free),
+    passes_for_data,
+    modes_covered,
+    not_copied,
+    classes_obeyed,
+)
