@@ -20,12 +20,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from lemmata.core.validation import (
-    all_finite,
-    refuse_malformed,
-    refuse_nonfinite,
-    refuse_shrunk_file,
-)
+from lemmata.core import validation
 
 # of a dense block: large enough for BLAS, small enough for the last-level cache
 BLOCK_BYTES = 8 * 2**20
@@ -202,7 +197,7 @@ def _of_array(X, weights):
     def cut():
         for start in range(0, X.shape[0], step):
             if mapped:  # the disk reads ahead while the block at hand is worked on
-                refuse_shrunk_file(X)
+                validation.refuse_shrunk_file(X)
                 _advise(X, start + step, LAG * step, "MADV_WILLNEED")
             rows = X[start : start + step]
             yield rows.view(np.ndarray) if mapped else rows
@@ -239,7 +234,7 @@ def _advise(X: np.memmap, start: int, count: int, advice: str) -> None:
 
 
 def _of_sparse(X, weights):
-    refuse_malformed(X)
+    validation.refuse_malformed(X)
     columns = X if X.format == "csc" else None
     # one flavour everywhere: scipy's older matrices multiply and sum differently
     X = _canonical(sp.csr_array(X))
@@ -346,7 +341,7 @@ def checked_block(
     first_row: int | None = None,
 ):
     """One block of a stream, as float rows of the right width; it begins at `first_row` of the whole, if that is known."""
-    refuse_malformed(block, "a block")
+    validation.refuse_malformed(block, "a block")
     # a worker's may be unaligned
     rows = (
         _canonical(sp.csr_array(block))
@@ -365,9 +360,9 @@ def checked_block(
         raise ValueError(f"a block has dtype {rows.dtype}; blocks hold real numbers.")
     if rows.dtype not in (np.float32, np.float64):
         rows = rows.astype(np.float64)
-    if not all_finite(rows, allow_nan):
+    if not validation.all_finite(rows, allow_nan):
         what = "a block" if first_row is None else "Input X"
-        refuse_nonfinite(rows, allow_nan=allow_nan, what=what, first_row=first_row or 0)
+        validation.refuse_nonfinite(rows, allow_nan=allow_nan, what=what, first_row=first_row or 0)
     return rows if dtype is None else rows.astype(dtype, copy=False)
 
 
@@ -378,7 +373,7 @@ def open_rows(data: Any, weights: Any = None) -> Blocks:
     mapped = (
         isinstance(data, np.memmap) and data.ndim == 2 and data.dtype in (np.float32, np.float64)
     )
-    refuse_malformed(data, "data")
+    validation.refuse_malformed(data, "data")
     if not (mapped or isinstance(data, Blocks) or is_dask(data) or is_stream(data)):
         data = check_array(
             data, accept_sparse="csr", dtype=[np.float64, np.float32], input_name="data"

@@ -23,7 +23,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from lemmata.audit.kernel.attributes import entries
-from lemmata.core import engine, parameters, validation
+from lemmata.core import engine, loop, parameters, validation
 from lemmata.core.blocks import Blocks, check_blocks, is_dask, is_stream, unmask
 from lemmata.core.certificate import Certificate, Fit, Statement
 from lemmata.core.certification import checking
@@ -31,17 +31,6 @@ from lemmata.core.certification.showing import name_plainly, shorten
 from lemmata.core.common import CONSTRAINTS
 from lemmata.core.engine import USES, alone, as_sent, checks_in_fit, one_blas_thread, sent_along
 from lemmata.core.files.layout import checked_attributes
-from lemmata.core.loop import (
-    MaxSteps,
-    Seconds,
-    Settled,
-    Solution,
-    Stop,
-    Stopped,
-    best_run,
-    run,
-    warn_user,
-)  # fmt: skip
 from lemmata.core.runs.checkpoint import Checkpoint
 from lemmata.core.runs.progress import Checking, Progress
 from lemmata.core.runs.trace import Trace
@@ -106,7 +95,7 @@ class Model(parameters.FitAttributes, BaseEstimator):
         """The data of the algorithm: the blocks themselves, or a statistic of them (PCA: the covariance)."""
         return data
 
-    def _attributes(self, solution: Solution, problem: Any) -> dict[str, Any]:
+    def _attributes(self, solution: loop.Solution, problem: Any) -> dict[str, Any]:
         """The public attributes of a finished run."""
         return solution.attributes
 
@@ -114,8 +103,10 @@ class Model(parameters.FitAttributes, BaseEstimator):
         """The claims that apply to this fit."""
         return self.claims
 
-    def _stop(self) -> Stop:
-        return self._within_time(Settled(self.tol, self.patience) | MaxSteps(self.max_iter))
+    def _stop(self) -> loop.Stop:
+        return self._within_time(
+            loop.Settled(self.tol, self.patience) | loop.MaxSteps(self.max_iter)
+        )
 
     def _title(self, data: Blocks | None) -> str:
         """The first line of the certificate."""
@@ -176,10 +167,10 @@ class Model(parameters.FitAttributes, BaseEstimator):
         now = time.perf_counter()
         return max(self.time_limit - (now - _began.get().get(id(self), now)), 1e-9)
 
-    def _within_time(self, rule: Stop) -> Stop:
+    def _within_time(self, rule: loop.Stop) -> loop.Stop:
         """A stopping rule, or the end of what is left of `time_limit`."""
         left = self._seconds_left()
-        return rule if left is None else rule | Seconds(left)
+        return rule if left is None else rule | loop.Seconds(left)
 
     def __getstate__(self):
         """The state for a copy, a pickle or a worker, with the settings made here."""
@@ -201,12 +192,14 @@ class Model(parameters.FitAttributes, BaseEstimator):
         """Run an algorithm on its problem, by default that of the data, and conclude."""
         problem = self._problem(data) if problem is None else problem
         rng = self._rng() if getattr(algorithm, "draws", True) else None
-        solution = run(algorithm, problem, stop=self._stop(), callbacks=self._callbacks(), rng=rng)
-        if solution.stopped == Stopped.INTERRUPTED and solution.step == 0:
+        solution = loop.run(
+            algorithm, problem, stop=self._stop(), callbacks=self._callbacks(), rng=rng
+        )
+        if solution.stopped == loop.Stopped.INTERRUPTED and solution.step == 0:
             raise KeyboardInterrupt(
                 "interrupted before the first step was done; there is nothing to keep."
             )
-        shown = best_run(solution)  # its trace, length and end
+        shown = loop.best_run(solution)  # its trace, length and end
         unsettled = not self._has_arrived(shown, problem) and self._wants_to_settle()
         attributes = self._attributes(solution, problem)
         self._conclude(data, attributes, shown.trace, shown.stopped, shown.step)
@@ -255,16 +248,16 @@ class Model(parameters.FitAttributes, BaseEstimator):
         """Whether ending at max_iter is news; with tol = 0 it is what was asked for."""
         return self.tol > 0
 
-    def _has_arrived(self, solution: Solution, problem: Any) -> bool:
+    def _has_arrived(self, solution: loop.Solution, problem: Any) -> bool:
         """Whether a run ended by its own rules."""
-        return solution.stopped != Stopped.MAX_STEPS
+        return solution.stopped != loop.Stopped.MAX_STEPS
 
     def _warn_of_distance(self, unsettled: str = "") -> None:
         """Warn once where a run did not settle, or where the main claim, that the result is optimal, fails: by how much."""
         if text := checking.describe_distance(self, unsettled):
-            warn_user(text, ConvergenceWarning)
+            loop.warn_user(text, ConvergenceWarning)
 
-    def _describe_unsettled(self, solution: Solution) -> str:
+    def _describe_unsettled(self, solution: loop.Solution) -> str:
         now, last = solution.trace.last(), solution.trace.last(back=1)
         change = abs(now - last) / max(abs(now), abs(last), np.finfo(float).tiny)
         return (
@@ -427,8 +420,8 @@ class Model(parameters.FitAttributes, BaseEstimator):
         for name, value in checked_attributes(attributes, cls._shapes()).items():
             setattr(model, name, value)
         model.certificate_ = replace(model.certificate_, trace=model.trace_)
-        if model.stopped_ in set(Stopped):  # a word of another version stays the word it is
-            model.stopped_ = Stopped(model.stopped_)
+        if model.stopped_ in set(loop.Stopped):  # a word of another version stays the word it is
+            model.stopped_ = loop.Stopped(model.stopped_)
         return model
 
 

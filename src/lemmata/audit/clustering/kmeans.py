@@ -391,15 +391,7 @@ def certified_near_optimum(fit):
 
 
 KMEANS_CLAIMS = (
-    SOUND,
-    TRUE,
-    fixed_point,
-    no_steps_left,
-    certified_near_optimum,
-    NEVER_ROSE,
-    no_empty_cluster,
-    found_again,
-    separated,
-)
+    SOUND, TRUE, fixed_point, no_steps_left, certified_near_optimum, NEVER_ROSE, no_empty_cluster, found_again, separated,
+)  # fmt: skip
 # the costs of batches go up and down
 MINI_BATCH_CLAIMS = tuple(one for one in KMEANS_CLAIMS if one is not NEVER_ROSE)

@@ -191,26 +191,11 @@ def new_pairs_found(fit: claims.Fit):
     )
 
 
+SHAPES = {"rotation_": "k k", "source_matrix_": "s k", "target_matrix_": "t k"}
+PLACES = {"pairs_": "p 2 int >=0", "seeds_": "r 2 int >=0", "loss_": ">=0"}
+SOUND = attributes_sound({**SHAPES, **PLACES}, places_wrong)
+OTHERS = "n_features_in_ seeds_ n_unknown_ source_words_ target_words_"
+TRUE = statements_true(statement_errors, cost=_work, unchecked=OTHERS)
 ALIGNMENT_CLAIMS = (
-    attributes_sound(
-        {
-            "rotation_": "k k",
-            "source_matrix_": "s k",
-            "target_matrix_": "t k",
-            "pairs_": "p 2 int >=0",
-            "seeds_": "r 2 int >=0",
-            "loss_": ">=0",
-        },
-        places_wrong,
-    ),
-    statements_true(
-        statement_errors,
-        cost=_work,
-        unchecked="n_features_in_ seeds_ n_unknown_ source_words_ target_words_",
-    ),
-    no_better_rotation,
-    orthogonal_map,
-    rotation_determined,
-    no_round_rose,
-    new_pairs_found,
-)
+    SOUND, TRUE, no_better_rotation, orthogonal_map, rotation_determined, no_round_rose, new_pairs_found,
+)  # fmt: skip

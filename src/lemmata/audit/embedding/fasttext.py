@@ -85,9 +85,6 @@ def beats_one_answer(fit: Fit):
     return at_most(mean_loss(fit)[0] / best, BELOW, advice, unit="share of the constant's loss")
 
 
-FASTTEXT_CLAIMS = (
-    attributes_sound({"vectors_": "d k", "coef_": "c k", "intercept_": "c", "loss_": ">=0"}),
-    statements_true(statement_errors, needs=(mean_loss,), unchecked="features_"),
-    beats_one_answer,
-    loss_fell,
-)
+SHAPES = {"vectors_": "d k", "coef_": "c k", "intercept_": "c", "loss_": ">=0"}
+TRUE = statements_true(statement_errors, needs=(mean_loss,), unchecked="features_")
+FASTTEXT_CLAIMS = (attributes_sound(SHAPES), TRUE, beats_one_answer, loss_fell)

@@ -40,10 +40,6 @@ def _cost(fit: Fit) -> float:
     return 4.0 * fit.data.size * len(fit.components_)
 
 
-PMI_CLAIMS = (
-    attributes_sound(
-        {**pca.STATED, "embedding_ context_embedding_": "d k", "counts_": "d int >=0"}
-    ),
-    statements_true(_statement_errors, cost=_cost, needs=(around,)),
-    *pca.MATRIX_CLAIMS[2:],
-)
+SHAPES = {**pca.STATED, "embedding_ context_embedding_": "d k", "counts_": "d int >=0"}
+TRUE = statements_true(_statement_errors, cost=_cost, needs=(around,))
+PMI_CLAIMS = (attributes_sound(SHAPES), TRUE, *pca.MATRIX_CLAIMS[2:])

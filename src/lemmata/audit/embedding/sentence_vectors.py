@@ -129,22 +129,11 @@ def texts_known(fit: claims.Fit):
     return claims.at_least(share, KNOWN, advice, unit="share", note=f"{empty:,} are zeros")
 
 
-SENTENCE_CLAIMS = (
-    attributes_sound(
-        {
-            "embedding_": "d k",
-            "counts_": "d int >=0",
-            "weights_": "d >=0 <=1",
-            "components_": "r k",
-            "singular_values_": "r >=0",
-            "n_empty_": "int >=0",
-        }
-    ),
-    statements_true(statement_errors, needs=(scatter,), unchecked="embedding_"),
-    texts_known,
-    directions_removed,
-    largest_removed,
-)
+WORDS = {"embedding_": "d k", "counts_": "d int >=0", "weights_": "d >=0 <=1"}
+REMOVED = {"components_": "r k", "singular_values_": "r >=0", "n_empty_": "int >=0"}
+SOUND = attributes_sound({**WORDS, **REMOVED})
+TRUE = statements_true(statement_errors, needs=(scatter,), unchecked="embedding_")
+SENTENCE_CLAIMS = (SOUND, TRUE, texts_known, directions_removed, largest_removed)
 
 
 # --- vectors that were trained to be averaged -------------------------------------------------------------------------
@@ -236,13 +225,7 @@ def beats_frequencies(fit: claims.Fit):
     )
 
 
-AVERAGED_CLAIMS = (
-    attributes_sound(
-        {"embedding_ context_embedding_": "d k", "counts_": "d int >=0 falling", "loss_": ">=0"}
-    ),
-    statements_true(
-        counts_errors, cost=claims.passes(1), unchecked="embedding_ context_embedding_"
-    ),
-    beats_frequencies,
-    loss_fell,
-)
+VECTORS = "embedding_ context_embedding_"
+SOUND_VECTORS = attributes_sound({VECTORS: "d k", "counts_": "d int >=0 falling", "loss_": ">=0"})
+TRUE_COUNTS = statements_true(counts_errors, cost=claims.passes(1), unchecked=VECTORS)
+AVERAGED_CLAIMS = (SOUND_VECTORS, TRUE_COUNTS, beats_frequencies, loss_fell)

@@ -410,25 +410,13 @@ def follows_information(fit):
     )
 
 
-SHAPES = {
-    "embedding_ context_embedding_": "d k",
-    "biases_": "d",
-    "counts_": "d int >=0 falling",
-    "loss_": ">=0",
-}
+VECTORS = "embedding_ context_embedding_"
+SHAPES = {VECTORS: "d k", "biases_": "d", "counts_": "d int >=0 falling", "loss_": ">=0"}
 SOUND = attributes_sound(SHAPES)
-TRUE = statements_true(
-    statement_errors, cost=claims.passes(1), unchecked="embedding_ context_embedding_"
-)
+TRUE = statements_true(statement_errors, cost=claims.passes(1), unchecked=VECTORS)
 SKIPGRAM_CLAIMS = (
-    SOUND,
-    TRUE,
-    pairs_learned,
-    beats_frequencies,
-    loss_fell,
-    directions_spread,
-    dimensions_used,
-)
+    SOUND, TRUE, pairs_learned, beats_frequencies, loss_fell, directions_spread, dimensions_used,
+)  # fmt: skip
 # what `certify` checks besides
 SKIPGRAM_MORE_CLAIMS = (follows_information, frequency_apart, nearest_words_determined)
 # the context is a whole sentence, or a document with a vector of its own: such pairs are no pairs in windows

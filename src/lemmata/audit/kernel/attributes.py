@@ -37,19 +37,8 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from lemmata.audit.kernel.claims import (
-    PROVED,
-    Evidence,
-    Fact,
-    Fit,
-    Statement,
-    at_most,
-    claim,
-    free,
-    passes,
-    rounding,
-    unknown,
-)
+from lemmata.audit.kernel import claims
+from lemmata.audit.kernel.claims import rounding
 
 Array = np.ndarray
 Spec = TypeVar("Spec")
@@ -151,31 +140,31 @@ def entries(table: Mapping[str, Spec]) -> dict[str, tuple[Spec, bool]]:
 
 
 def attributes_sound(
-    attributes: Mapping[str, str], more: Callable[[Fit], Iterator[str]] | None = None
-) -> Statement:
+    attributes: Mapping[str, str], more: Callable[[claims.Fit], Iterator[str]] | None = None
+) -> claims.Statement:
     """The claim that attributes are finite, of shapes that fit each other, and in range.
 
     attributes : a table of shapes, kept as `shapes` of the claim
     more : gives a sentence for everything else that is wrong with a fit
     """
 
-    @claim(
+    @claims.claim(
         "the attributes are finite, of matching shapes and in range",
-        kind=PROVED,
+        kind=claims.PROVED,
         source="by definition",
     )
-    def attributes_sound(fit: Fit) -> Evidence:
+    def attributes_sound(fit: claims.Fit) -> claims.Evidence:
         wrong = list(_problems(fit, attributes))
         if not wrong and more is not None:
             wrong += more(fit)
         more_of_them = [f"and {len(wrong) - 3} more"] if len(wrong) > 3 else []
         note = "; ".join(wrong[:3] + more_of_them)
-        return at_most(len(wrong), 0, "do not use this model; fit it again", "unsound", note)
+        return claims.at_most(len(wrong), 0, "do not use this model; fit it again", "unsound", note)
 
     return replace(attributes_sound, shapes=attributes)
 
 
-def _problems(fit: Fit, attributes: Mapping[str, str]) -> Iterator[str]:
+def _problems(fit: claims.Fit, attributes: Mapping[str, str]) -> Iterator[str]:
     sizes: dict[str, int] = {}
     if fit.has_data:
         d = sizes["d"] = fit.data.shape[1]
@@ -218,11 +207,11 @@ NOT_RECOMPUTED = f"{OF_THE_RUN} {KEPT} {UNKNOWABLE}".split()
 
 
 def statements_true(
-    measure: Callable[[Fit], Mapping[str, float | None]],
-    cost: Callable[[Fit], float] | None = None,
-    needs: tuple[Fact, ...] = (),
+    measure: Callable[[claims.Fit], Mapping[str, float | None]],
+    cost: Callable[[claims.Fit], float] | None = None,
+    needs: tuple[claims.Fact, ...] = (),
     unchecked: str = "",
-) -> Statement:
+) -> claims.Statement:
     """The claim that the numbers a model states are those of the data. Its note has those that were checked, and the others.
 
     measure : gives, by name, how far each stated number is from that of the data, in units of the rounding it may have (see
@@ -232,14 +221,14 @@ def statements_true(
     """
     others = (*unchecked.split(), *NOT_RECOMPUTED)
 
-    @claim(
+    @claims.claim(
         "what the model states is true of the data",
-        kind=PROVED,
+        kind=claims.PROVED,
         source="by definition",
-        cost=cost or (free if needs else passes()),
+        cost=cost or (claims.free if needs else claims.passes()),
         needs=needs,
     )
-    def statements_true(fit: Fit) -> Evidence:
+    def statements_true(fit: claims.Fit) -> claims.Evidence:
         found = measure(fit)
         errors = {
             name: np.inf if np.isnan(error) else error
@@ -251,11 +240,13 @@ def statements_true(
         ]
         rest = f"; not recomputed: {', '.join(left)}" if left else ""
         if not errors:
-            return unknown(f"the model states no number that the data could contradict{rest}")
+            return claims.unknown(
+                f"the model states no number that the data could contradict{rest}"
+            )
         worst = max(errors, key=lambda name: errors[name])
         advice = f"{worst} is not that of this data: pass the training data (and its weights), or fit it again"
         note = f"checked {', '.join(errors)}{rest}"
-        return at_most(errors[worst], 1.0, advice, unit="error / rounding", note=note)
+        return claims.at_most(errors[worst], 1.0, advice, unit="error / rounding", note=note)
 
     return statements_true
 
@@ -277,16 +268,16 @@ def discrepancy(stated: Any, true: Any, scale: Any, tolerance: float) -> float:
 def never_rose(
     sentence: str,
     source: str,
-    rounding: Callable[[Fit], float],
-    advice: str | Callable[[Fit], str] = "",
+    rounding: Callable[[claims.Fit], float],
+    advice: str | Callable[[claims.Fit], str] = "",
     *,
     name: str = "never_rose",
     unit: str = "largest rise",
     needs_steps: str = "",
-    size: Callable[[Fit], float] | None = None,
+    size: Callable[[claims.Fit], float] | None = None,
     price: str = "",
-    cost: Callable[[Fit], float] = free,
-) -> Statement:
+    cost: Callable[[claims.Fit], float] = claims.free,
+) -> claims.Statement:
     """The claim that no step of a run raised its objective, as a theorem says of exact steps.
 
     A rise is measured against the largest objective of the run, since the rounding of a sum follows the size of its terms.
@@ -297,15 +288,17 @@ def never_rose(
     price : the column of the trace with what a step may add besides
     """
 
-    def check(fit: Fit) -> Evidence:
+    def check(fit: claims.Fit) -> claims.Evidence:
         assert fit.trace is not None  # the claim is about the run
         values, columns = fit.trace.objective, fit.trace.extras
         if needs_steps and len(values) < 2:
-            return unknown(needs_steps)
+            return claims.unknown(needs_steps)
         bound = rounding(fit)
         rises = np.diff(values) - (columns[price][1:] if price in columns else 0.0)
         scale = max(float(np.abs(values).max(initial=0.0)), size(fit) if size else 0.0)
         largest = max(float(rises.max(initial=0.0)), 0.0) / scale if scale > 0 else 0.0
-        return at_most(largest, bound, advice(fit) if callable(advice) else advice, unit=unit)
+        return claims.at_most(
+            largest, bound, advice(fit) if callable(advice) else advice, unit=unit
+        )
 
-    return Statement(name, sentence, PROVED, source, check, about="run", cost=cost)
+    return claims.Statement(name, sentence, claims.PROVED, source, check, about="run", cost=cost)

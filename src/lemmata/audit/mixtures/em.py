@@ -274,16 +274,7 @@ def every_row_possible(fit):
 
 
 MIXTURE_CLAIMS = (
-    SOUND,
-    TRUE,
-    fixed_point,
-    LIKELIHOOD_NEVER_FELL,
-    bound_is_tight,
-    no_ascent_nearby,
-    enough_rows,
-    no_collapsed_component,
-    refits.memberships_clear,
-    refits.worth_its_components,
-    refits.fresh_rows_as_likely,
-)
+    SOUND, TRUE, fixed_point, LIKELIHOOD_NEVER_FELL, bound_is_tight, no_ascent_nearby, enough_rows,
+    no_collapsed_component, refits.memberships_clear, refits.worth_its_components, refits.fresh_rows_as_likely,
+)  # fmt: skip
 COUNT_MIXTURE_CLAIMS = (*MIXTURE_CLAIMS, every_row_possible)

@@ -367,10 +367,6 @@ def units_alive(fit: claims.Fit) -> claims.Evidence:
     return claims.at_most(sum(dead), 0, advice, "dead units", note)
 
 
-MLP_CLAIMS = (
-    attributes_sound({"loss_?": "", "best_loss_?": "", "t_?": ">=0 int"}, layer_problems),
-    statements_true(statement_errors, needs=(forward_pass,)),
-    beats_constant,
-    little_to_gain,
-    units_alive,
-)
+SOUND = attributes_sound({"loss_?": "", "best_loss_?": "", "t_?": ">=0 int"}, layer_problems)
+TRUE = statements_true(statement_errors, needs=(forward_pass,))
+MLP_CLAIMS = (SOUND, TRUE, beats_constant, little_to_gain, units_alive)

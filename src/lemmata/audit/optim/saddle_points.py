@@ -45,9 +45,6 @@ def approaches(fit: k.Fit):
     return k.at_most(ratio, 0.5, advice, unit="late/early ‖F‖")
 
 
-GAME_CLAIMS = (
-    attributes_sound({"value": "", "residual": ">=0"}),
-    statements_true(_game_errors, cost=k.free),
-    saddle_point_reached,
-    approaches,
-)
+SOUND = attributes_sound({"value": "", "residual": ">=0"})
+TRUE = statements_true(_game_errors, cost=k.free)
+GAME_CLAIMS = (SOUND, TRUE, saddle_point_reached, approaches)

@@ -19,15 +19,8 @@ from lemmata.audit.kernel.attributes import (
     statements_true,
 )
 from lemmata.audit.kernel.claims import Fit, at_most, fact, proved, rounding, rule_of_thumb, unknown
+from lemmata.audit.reduction import spectra
 from lemmata.audit.reduction.principal_axes import EXCESS, compare_offset
-from lemmata.audit.reduction.spectra import (
-    EIGH,
-    ScaledRows,
-    Spectrum,
-    cost_of_products,
-    scaled_rows,
-    whole_spectrum,
-)
 
 Array = np.ndarray
 
@@ -41,7 +34,7 @@ DIGITS = 1e-4  # stated numbers are true to four digits
 class RowMoments:
     """Second moments of the scaled rows."""
 
-    rows: ScaledRows
+    rows: spectra.ScaledRows
     S: Array  # (d, d) the covariance Σ, over the total weight
     noise: float  # what rounding puts into a variance, here and in the float type of the model
 
@@ -50,19 +43,22 @@ class RowMoments:
         return float(np.trace(self.S))
 
 
-@fact(cost=lambda fit: cost_of_products(fit, fit.data.shape[1] / 2), needs=(scaled_rows,))
+@fact(
+    cost=lambda fit: spectra.cost_of_products(fit, fit.data.shape[1] / 2),
+    needs=(spectra.scaled_rows,),
+)
 def moments(fit: Fit) -> RowMoments:
     """Form the covariance of the rows."""
-    rows = scaled_rows(fit)
+    rows = spectra.scaled_rows(fit)
     S = rows.product() - np.outer(rows.shift, rows.shift)
     noise = rows.noise + rounding(fit.encoder_.dtype, max(fit.data.shape)) * float(np.trace(S))
     return RowMoments(rows, S, noise)
 
 
-@fact(cost=lambda fit: EIGH * float(fit.data.shape[1]) ** 3, needs=(moments,))
-def spectrum(fit: Fit) -> Spectrum:
+@fact(cost=lambda fit: spectra.EIGH * float(fit.data.shape[1]) ** 3, needs=(moments,))
+def spectrum(fit: Fit) -> spectra.Spectrum:
     """Find all eigenvalues of the covariance."""
-    return whole_spectrum(moments(fit).S)
+    return spectra.whole_spectrum(moments(fit).S)
 
 
 def _factors(fit: Fit) -> tuple[Array, Array]:
@@ -198,11 +194,11 @@ def axes_identified(fit):
 @proved(
     "no constant added to the reconstruction would lower its error",
     "CIL Prop. 1.2.1",
-    needs=(scaled_rows,),
+    needs=(spectra.scaled_rows,),
 )
 def affine_part_redundant(fit):
     """The best constant is (I − VW)(x̄ − mean_): 0 up to rounding if mean_ is the mean."""
-    (W, V), rows = _factors(fit), scaled_rows(fit)
+    (W, V), rows = _factors(fit), spectra.scaled_rows(fit)
     size = 1 + float(np.linalg.norm(V, 2) * np.linalg.norm(W, 2))
     offset = float(np.linalg.norm(rows.shift - V @ (W @ rows.shift)))
     advice = "mean_ is not the mean of this data: pass the training data, or fit it again"
@@ -219,12 +215,6 @@ LOSS_NEVER_ROSE = never_rose(
 
 
 AUTOENCODER_CLAIMS = (
-    SOUND,
-    TRUE,
-    near_pca_optimum,
-    reconstruction_is_projection,
-    first_order_point,
-    axes_identified,
-    affine_part_redundant,
-)
+    SOUND, TRUE, near_pca_optimum, reconstruction_is_projection, first_order_point, axes_identified, affine_part_redundant,
+)  # fmt: skip
 DESCENT_CLAIMS = (*AUTOENCODER_CLAIMS, LOSS_NEVER_ROSE)

@@ -280,11 +280,5 @@ def topics_distinct(fit: claims.Fit):
 
 
 LATENT_SEMANTICS_CLAIMS = (
-    SOUND,
-    TRUE,
-    documents_fitted,
-    likelihood_never_fell,
-    topics_determined,
-    topics_supported,
-    topics_distinct,
-)
+    SOUND, TRUE, documents_fitted, likelihood_never_fell, topics_determined, topics_supported, topics_distinct,
+)  # fmt: skip

@@ -132,18 +132,12 @@ def _wrong_landmarks(fit: k.Fit) -> Iterator[str]:
         yield f"components_ has {fit.components_.shape[0]} rows, not {q}"
 
 
-NYSTROEM_CLAIMS = (
-    attributes_sound(
-        {"component_indices_": "q >=0 int", "normalization_": "q q", "gamma_?": ""},
-        _wrong_landmarks,
-    ),
-    statements_true(
-        _compare_statements, cost=lambda fit: _cost_of_landmarks(fit) + float(fit.data.size)
-    ),
-    little_missed,
-    exact_on_landmarks,
-    mercer,
+SHAPES = {"component_indices_": "q >=0 int", "normalization_": "q q", "gamma_?": ""}
+SOUND = attributes_sound(SHAPES, _wrong_landmarks)
+TRUE = statements_true(
+    _compare_statements, lambda fit: _cost_of_landmarks(fit) + float(fit.data.size)
 )
+NYSTROEM_CLAIMS = (SOUND, TRUE, little_missed, exact_on_landmarks, mercer)
 
 
 # --- random cosines ---------------------------------------------------------------------------------------------------
@@ -203,8 +197,9 @@ def _gamma_alone(fit: k.Fit) -> Mapping[str, float]:
     }
 
 
+SOUND_WEIGHTS = attributes_sound({"random_weights_": "d D", "random_offset_": "D", "gamma_": ">=0"})
 RANDOM_FEATURE_CLAIMS = (
-    attributes_sound({"random_weights_": "d D", "random_offset_": "D", "gamma_": ">=0"}),
+    SOUND_WEIGHTS,
     statements_true(_gamma_alone),
     near_kernel,
     right_frequencies,

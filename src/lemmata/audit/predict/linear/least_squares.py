@@ -330,25 +330,10 @@ def _cost_of_statements(fit: k.Fit) -> float:
     return k.price_of(fit, k.free, (columns_of,)) if stated else 0.0
 
 
+TRUE = statements_true(_statements, cost=_cost_of_statements)
 LEAST_SQUARES_CLAIMS = (
-    near.SOUND,
-    statements_true(_statements, cost=_cost_of_statements),
-    normal_equations,
-    weights_determined,
-    well_conditioned,
-    minimum_norm,
-    no_row_dominates,
-)
-RIDGE_CLAIMS = (
-    near.SOUND,
-    near.nothing_stated,
-    near.near_optimum(objectives.ridge_objective),
-    near.first_order_point(objectives.ridge_objective),
-    near.representer(objectives.ridge_objective),
-)
-RIDGE_CV_CLAIMS = (
-    chosen.SOUND,
-    statements_true(chosen.left_out_statements, cost=chosen.left_out_cost),
-    *RIDGE_CLAIMS[2:],
-    chosen.alpha_inside,
-)
+    near.SOUND, TRUE, normal_equations, weights_determined, well_conditioned, minimum_norm, no_row_dominates,
+)  # fmt: skip
+RIDGE_CLAIMS = near.claims_about(objectives.ridge_objective)
+SCORES_TRUE = statements_true(chosen.left_out_statements, cost=chosen.left_out_cost)
+RIDGE_CV_CLAIMS = (chosen.SOUND, SCORES_TRUE, *RIDGE_CLAIMS[2:], chosen.alpha_inside)

@@ -431,3 +431,8 @@ def shape_problems(fit: k.Fit) -> Iterator[str]:
 
 SOUND = attributes_sound({}, shape_problems)
 nothing_stated = statements_true(lambda fit: {}, cost=k.free)
+
+
+def claims_about(read: objectives.Reader) -> tuple[k.Statement, ...]:
+    """The claims about a fit that states nothing but its weights."""
+    return (SOUND, nothing_stated, near_optimum(read), first_order_point(read), representer(read))

@@ -87,48 +87,21 @@ def _first_penalty(fit: k.Fit) -> float:
     return abs(share - 1) / 1e-3 if share > 1e-6 else 0.0  # a constant target has no first penalty
 
 
-LASSO_CLAIMS = (
-    near.SOUND,
-    statements_true(_lasso_statements, needs=(lasso_optimality,)),
-    near.near_optimum(objectives.lasso_objective),
-    near.first_order_point(objectives.lasso_objective),
-)
-LASSO_CV_CLAIMS = (
-    chosen.SOUND,
-    statements_true(
-        lambda fit: {**_lasso_statements(fit), **chosen.path_statements(fit)},
-        needs=(lasso_optimality,),
-    ),
-    *LASSO_CLAIMS[2:],
-    chosen.alpha_best,
-    chosen.alpha_inside,
-)
+def _chosen_statements(fit: k.Fit) -> dict[str, float | None]:
+    return {**_lasso_statements(fit), **chosen.path_statements(fit)}
+
+
+LASSO_TRUE = statements_true(_lasso_statements, needs=(lasso_optimality,))
+LASSO_CLAIMS = (near.SOUND, LASSO_TRUE, *near.claims_about(objectives.lasso_objective)[2:4])
+CHOSEN_TRUE = statements_true(_chosen_statements, needs=(lasso_optimality,))
+CHOICE = (chosen.alpha_best, chosen.alpha_inside)
+LASSO_CV_CLAIMS = (chosen.SOUND, CHOSEN_TRUE, *LASSO_CLAIMS[2:], *CHOICE)
 PATH = {"alphas_": "k >=0 falling", "coefs_": "d k", "intercepts_": "k", "dual_gaps_?": "k >=0"}
-LASSO_PATH_CLAIMS = (
-    attributes_sound(PATH),
-    statements_true(_path_statements, needs=(path_optimality,)),
-    path_near_optimum,
-    path_first_order,
-)
-LOGISTIC_CLAIMS = (
-    near.SOUND,
-    near.nothing_stated,
-    near.near_optimum(objectives.logistic_objective),
-    near.first_order_point(objectives.logistic_objective),
-    near.representer(objectives.logistic_objective),
-    weights_exist,
-)
-LINEAR_SVC_CLAIMS = (
-    near.SOUND,
-    near.nothing_stated,
-    near.near_optimum(objectives.linear_svc_objective),
-    near.first_order_point(objectives.linear_svc_objective),
-    near.representer(objectives.linear_svc_objective),
-)
-LOGISTIC_CV_CLAIMS = (
-    chosen.SOUND,
-    statements_true(chosen.score_statements, cost=k.free),
-    *LOGISTIC_CLAIMS[2:],
-)
+PATH_TRUE = statements_true(_path_statements, needs=(path_optimality,))
+LASSO_PATH_CLAIMS = (attributes_sound(PATH), PATH_TRUE, path_near_optimum, path_first_order)
+LOGISTIC_CLAIMS = (*near.claims_about(objectives.logistic_objective), weights_exist)
+LINEAR_SVC_CLAIMS = near.claims_about(objectives.linear_svc_objective)
+SCORES_TRUE = statements_true(chosen.score_statements, cost=k.free)
+LOGISTIC_CV_CLAIMS = (chosen.SOUND, SCORES_TRUE, *LOGISTIC_CLAIMS[2:])
 SGD_CLAIMS = (near.SOUND, near.nothing_stated, near.near_optimum(objectives.sgd_objective))
 RISK_CLAIMS = LOGISTIC_CLAIMS[:3]  # of an objective that an adapter names

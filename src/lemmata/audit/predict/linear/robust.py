@@ -241,10 +241,6 @@ def _statements(fit: k.Fit) -> dict[str, float]:
     return found
 
 
-ROBUST_CLAIMS = (
-    attributes_sound({"scale_": ">=0", "weights_?": "n >=0 <=1"}, _problems),
-    statements_true(_statements, needs=(problem,)),
-    near_optimum,
-    first_order_point,
-    outliers_are_few,
-)
+SOUND = attributes_sound({"scale_": ">=0", "weights_?": "n >=0 <=1"}, _problems)
+TRUE = statements_true(_statements, needs=(problem,))
+ROBUST_CLAIMS = (SOUND, TRUE, near_optimum, first_order_point, outliers_are_few)
