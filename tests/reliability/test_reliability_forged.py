@@ -321,6 +321,7 @@ def changed(source, path, field, change):
         ("adamw", ".exp_avg", lambda x: 0),
         ("burg", ".variances", lambda x: x[:0]),
         ("softmax", ".outputs", lambda x: x[:-1]),
+        ("SGDFactorization", ".U", lambda x: x.astype(np.float32)),  # half of a line is another's
         ("huber", ".theta", lambda x: x[:-1]),
         ("huber", ".sigma", lambda x: 0.0),
         ("tukey", ".theta", lambda x: np.append(x, x)),

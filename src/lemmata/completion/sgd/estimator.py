@@ -122,6 +122,8 @@ class SGDFactorizationAlgorithm:
         """ValueError where a state from a file remembers what this optimizer does not, or less."""
         if bool(state.memory) != (self.optimizer == "adam"):
             raise ValueError(f"it has {len(state.memory)} memories of {self.optimizer}.")
+        if {one.dtype for one in state.arrays} != {data.x.dtype}:  # kernels take them for one type
+            raise ValueError(f"its factors are not all {data.x.dtype}, as the entries are.")
 
     def init(self, data: BlockedEntries, rng: np.random.Generator) -> SGDFactorizationState:
         sizes, dtype = data.shape, data.x.dtype
