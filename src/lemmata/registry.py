@@ -267,6 +267,14 @@ MODELS: dict[str, Entry] = {
         "lemmata.generate.series.estimator", "Autoregressive process: forecasts, spectrum, exact likelihood", "CIL 5.1",
         ("statsmodels.tsa.ar_model.AutoRegResultsWrapper",),
     ),
+    "PixelCNN": Entry(
+        "lemmata.generate.pixels.estimator", "Images pixel by pixel, each from those before it: exact probabilities",
+        "CIL 5.1.3",
+    ),
+    "WaveNet": Entry(
+        "lemmata.generate.pixels.estimator", "Sounds sample by sample, each from those before it: exact probabilities",
+        "CIL 5.1",
+    ),
     "NormalizingFlow": Entry(
         "lemmata.generate.flows.estimator", "A density by bijections of a normal one: exact ln p, and samples", "CIL 5.2",
     ),

@@ -86,6 +86,8 @@ SETTINGS: dict[str, dict] = {
     "NeuralClassifier": {"max_iter": 30, "learning_rate": 0.02},
     "NeuralRegressor": {"max_iter": 30, "learning_rate": 0.02},
     "AR": {"order": 1},
+    "PixelCNN": {"levels": 4, "channels": 4, "n_blocks": 1, "hidden": 8, "max_iter": 3},
+    "WaveNet": {"levels": 4, "channels": 4, "n_blocks": 2, "hidden": 8, "max_iter": 3},
     "NormalizingFlow": {"n_transforms": 2, "widths": (8,), "max_iter": 5, "test_fraction": 0.0},
     "VAE": {"n_components": 1, "layers": (8,), "max_iter": 20, "learning_rate": 0.01},
 }
@@ -152,6 +154,9 @@ HOPELESS: dict[str, dict] = {
     "NeuralClassifier": {"max_iter": 1, "learning_rate": 1e-6},
     "NeuralRegressor": {"max_iter": 1, "learning_rate": 1e-6},
     "AR": {"order": 0},  # of random walks
+    # ten rows of independent columns, learned by heart
+    "PixelCNN": {"n_blocks": 2, "max_iter": 200, "learning_rate": 0.02, "test_fraction": 0.5},
+    "WaveNet": {"n_blocks": 2, "max_iter": 200, "learning_rate": 0.02, "test_fraction": 0.5},
     # a covariance of 50 columns, fitted to ten rows
     "NormalizingFlow": {
         "recipe": "affine",
@@ -231,7 +236,9 @@ EXPECTED_FAILURES: dict[str, dict[str, str]] = {
             "Mixture",
             "Nystroem",
             "DictionaryLearning",
+            "PixelCNN",
             "VAE",
+            "WaveNet",
         )
     },
     **{
@@ -266,6 +273,8 @@ NUMBERLESS = (
     "LightweightCoreset",
     "NearestNeighbors",  # more than there are rows is refused when they are asked for
     "NormalizingFlow",
+    "PixelCNN",
+    "WaveNet",
     "Nystroem",  # as scikit-learn's: more than there are rows is all of them
     "RBFSampler",
 )

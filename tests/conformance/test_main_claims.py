@@ -72,11 +72,14 @@ MAIN: dict[str, str] = {
     "NeuralRegressor": "beats_constant",
     "Autoencoder": "beats_pca",
     "AR": "residuals_white",
+    "PixelCNN": "beats_independent",
+    "WaveNet": "beats_independent",
 }
 # where the default is more than five columns have
 RANKED, TOPICS = "ALS SGDFactorization SingularValueProjection ImputedSVD", "NMF PLSA"
 SIZES = {name: {"rank": 2} for name in RANKED.split()}
 SIZES |= {name: {"n_components": 2} for name in TOPICS.split()}
+SIZES |= {"PixelCNN": {"levels": 4}}
 # models whose main claim `fit` leaves to `certify`, with the reason
 UNCHECKED: dict[str, str] = {}
 

@@ -74,7 +74,9 @@ IN_ONE_PIECE = {
     "NormalizingFlow",
     "NeuralClassifier",
     "NeuralRegressor",
+    "PixelCNN",
     "VAE",
+    "WaveNet",
 }
 ANY_ORDER = [
     {"method": "sgd"},
@@ -93,7 +95,9 @@ COUNTS_PARTS = {
     "SVR",
     "Autoencoder",
     "NormalizingFlow",
+    "PixelCNN",
     "VAE",
+    "WaveNet",
 }
 # multipliers of the hinge are in their box exactly; the likelihood of a chain is a sum over all tokens
 WIDE = {**common.WIDE, "LinearSVC": {"dual_coef_"}, "LDA": {"chain_log_likelihoods_"}}
@@ -364,7 +368,9 @@ TORCH = {
     "NormalizingFlow",
     "NeuralClassifier",
     "NeuralRegressor",
+    "PixelCNN",
     "VAE",
+    "WaveNet",
 }  # has threads of its own
 
 

@@ -1,6 +1,7 @@
 """Generative models: draw new rows like those seen, and say how probable a row is.
 
-Series (`AR`) factorise a density over time; flows (`NormalizingFlow`) bend a normal density by bijections; `VAE` decodes
+Series (`AR`) factorise a density over time, `PixelCNN` and `WaveNet` the probability of images and sounds; flows
+(`NormalizingFlow`) bend a normal density by bijections; `VAE` decodes
 normal codes, and bounds ln p. `Density` makes any function of rows that gives ln p certifiable.
 """
 
@@ -10,6 +11,7 @@ __getattr__, __dir__, __all__ = lazily(
     __name__,
     {
         "series.estimator": "AR",
+        "pixels.estimator": "PixelCNN WaveNet",
         "flows.estimator": "NormalizingFlow",
         "vae.estimator": "VAE",
         "foreign": "Density",

@@ -20,7 +20,7 @@ import numpy as np
 from lemmata.audit.kernel import claims as k
 from lemmata.audit.kernel.attributes import attributes_sound, discrepancy, statements_true
 from lemmata.audit.kernel.held_out import beats, mean_gain
-from lemmata.audit.nets.modules import rows_of
+from lemmata.audit.nets.modules import rows_at_once, rows_of
 from lemmata.audit.nets.stated import cost_of_rows, float_type, stated_rows, unsound_network
 from lemmata.audit.trust.seen_rows import SEEN, Memory, judge_seen
 from lemmata.core.blocks import Blocks
@@ -29,7 +29,6 @@ Array = np.ndarray
 
 RISK = 0.05
 DENSE = 3000  # features, or rows, up to which all eigenvalues are computed
-AT_ONCE = 1024  # rows
 
 
 @dataclass(frozen=True)
@@ -55,8 +54,10 @@ def codes_and_errors(fit: k.Fit, rows: Array, unit: float) -> tuple[Array, Array
 
     net, codes, errors = in_float64(fit), [], []
     with torch.no_grad():
-        for start in range(0, len(rows), AT_ONCE):
-            some = np.ascontiguousarray(rows[start : start + AT_ONCE], dtype=np.float64)
+        first = torch.from_numpy(np.asarray(rows[:1], np.float64)).reshape(-1, *fit.input_shape_)
+        step = rows_at_once(lambda x: net.decode(net.encode(x)), first)
+        for start in range(0, len(rows), step):
+            some = np.ascontiguousarray(rows[start : start + step], dtype=np.float64)
             x = torch.from_numpy(some).reshape(-1, *fit.input_shape_)
             z = net.encode(x)
             again = net.decode(z).numpy().reshape(len(some), -1)

@@ -14,11 +14,16 @@ SAME = 1e-10  # of the largest output: what rounding in float64 may change
 
 @dataclass(frozen=True)
 class PropertyRequest:
-    """Where a property should hold: which argument of forward, which of its axes, which argument is the mask."""
+    """Where a property should hold: which argument of forward, which of its axes, which argument is the mask.
+
+    Of images: the scanning order ("raster", "columns", a permutation), and the window, rows up and columns to each side.
+    """
 
     argument: int | str | None = None  # None: the first tensor
     axis: int | None = None
     mask: str = ""
+    order: Any = None
+    window: tuple[int, int] | None = None
 
     def find(self, examples: Examples, axis: int) -> tuple[int | str, int]:
         """The argument and the axis that were requested, by default the first tensor and this axis."""

@@ -1,6 +1,7 @@
 """Claims about what outputs depend on: later positions, padding, the order of positions, the place in an image.
 
     causal                    outputs before position t stay as they are when positions ≥ t change             for every t
+                              (of images in a scanning order: orders.py)
     padding_ignored           neither the content of padded positions nor their number reaches the other outputs
     permutation_equivariant   f(x permuted) = f(x) permuted
     shift_equivariant         f(x shifted by s) = f(x) shifted by s, away from the borders
@@ -44,6 +45,7 @@ from lemmata.audit.nets.modules import (
     examples_of,
     forwards,
 )
+from lemmata.audit.nets.orders import CUTS, judge_leak, look_in_order, no_blind_spot, scan_of
 
 ROWS = 16
 CHANGES = 2  # per cut: all that follows, and the position alone
@@ -155,8 +157,10 @@ def rows_of_tokens(
 
 
 def _calls(fit: k.Fit) -> float:
-    rows = examples_of(fit, ROWS)
-    key, axis = fit.properties["causal"].find(rows, 1)
+    rows, asked = examples_of(fit, ROWS), fit.properties["causal"]
+    key, axis = asked.find(rows, 1)
+    if asked.order is not None:
+        return 4.0 * CUTS / ROWS
     return 5.0 * CHANGES * rows[key].shape[axis]
 
 
@@ -173,6 +177,9 @@ def causal(fit: k.Fit) -> k.Evidence:
     """
     own, examples, asked = copy_of(fit), examples_of(fit, ROWS), fit.properties["causal"]
     key, axis = asked.find(examples, 1)
+    if asked.order is not None:
+        scan = scan_of(asked.order, tuple(examples[key].shape[1:]))
+        return judge_leak(look_in_order(own, examples, key, scan))
     T = examples[key].shape[axis]
     if axis != 0 and len(examples[key]) == T > 1:
         examples = examples_of(fit, T - 1)
@@ -431,5 +438,6 @@ PROPERTIES = {  # by the name of the property
     "padding": padding_ignored,
     "shift_equivariant": shift_equivariant,
     "permutation_equivariant": permutation_equivariant,
+    "no_blind_spot": no_blind_spot,
 }
 PROPERTY_CLAIMS = tuple(PROPERTIES.values())

@@ -24,6 +24,7 @@ Array = np.ndarray
 
 REPEATS = 1e-12  # of the largest output: what two calls with one seed may differ by
 BATCH = 256  # rows in a call
+MOST, BYTES = 1024, 2**26  # rows that are evaluated together, and bytes of the largest tensor
 BLAS = 0.1  # a multiplication inside a matrix product, in units of one in a plain pass
 CALL = 2e4  # the cost of calling a layer besides its products: some twenty microseconds
 
@@ -324,6 +325,17 @@ def watch(run: Callable[[], Any], look: Callable[[Any, Any, Any], None]) -> None
 
     with Watch():
         run()
+
+
+def rows_at_once(run: Callable[[Any], Any], x: Any) -> int:
+    """Number of rows to run together, MOST at most: so many that no tensor on the way exceeds BYTES, by the first row."""
+    sizes = [1]
+
+    def look(function: Any, given: Any, result: Any) -> None:
+        sizes.extend(one.numel() * one.element_size() for one in tensors_in(result))
+
+    watch(lambda: run(x[:1]), look)
+    return max(1, min(MOST, BYTES // max(sizes)))
 
 
 def products_of(own: Copy, examples: Examples) -> float:

@@ -17,10 +17,10 @@ from scipy.special import logsumexp
 
 from lemmata.audit.kernel import claims as k
 from lemmata.audit.kernel.attributes import attributes_sound, discrepancy, statements_true
+from lemmata.audit.nets.modules import rows_at_once
 
 Array = np.ndarray
 
-AT_ONCE = 1024  # rows
 STATED = 2000  # rows at most that loss_ is of
 NARROW = 0.02  # rounding of a bfloat16 product, of eight bits, with margin
 
@@ -43,13 +43,12 @@ def _run(fit: k.Fit, rows: Array) -> Array:
     module = fit.module_
     module.eval()
     like = next(module.parameters())
-    found = []
+    x = torch.from_numpy(np.ascontiguousarray(rows)).reshape(-1, *fit.input_shape_)
     with torch.no_grad():
-        for start in range(0, len(rows), AT_ONCE):
-            some = torch.from_numpy(np.ascontiguousarray(rows[start : start + AT_ONCE]))
-            out = module(some.to(like.device, like.dtype).reshape(-1, *fit.input_shape_))
-            found.append(out.double().cpu().numpy().reshape(len(some), -1))
-    return np.concatenate(found)
+        first = x[:1].to(like.device, like.dtype)
+        parts = x.split(rows_at_once(module, first))
+        found = [module(part.to(like.device, like.dtype)).double().cpu() for part in parts]
+    return torch.cat(found).numpy().reshape(len(rows), -1)
 
 
 def row_losses(fit: k.Fit, outputs: Array) -> Array:

@@ -27,6 +27,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from lemmata.generate.base import sum_over_classes
+
 
 def gate(x: Tensor, dim: int = 1) -> Tensor:
     """tanh a ⊙ σ(b) of the two halves."""
@@ -110,11 +112,12 @@ class CausalNet(nn.Module):
     n_classes : int, default=0
         Classes to condition on.
 
-    `levels` (K,) and `order` (numbers of the inputs in scanning order) are buffers.
+    `levels` (K,), `order` (numbers of the inputs in scanning order) and `shares` (of the classes) are buffers.
     """
 
     levels: Tensor
     order: Tensor
+    shares: Tensor
 
     def __init__(
         self,
@@ -140,6 +143,8 @@ class CausalNet(nn.Module):
         self.shape, self.grid = tuple(input_shape), tuple(grid)
         self.register_buffer("levels", torch.arange(float(n_levels)))
         self.register_buffer("order", torch.arange(size))
+        if n_classes:
+            self.register_buffer("shares", torch.full((n_classes,), 1 / n_classes))
         above = grid[0] > 1
         self.embed = nn.Embedding(n_levels, channels)
         self.place = nn.Parameter(torch.zeros(channels, *grid))
@@ -177,6 +182,8 @@ class CausalNet(nn.Module):
 
     def log_prob(self, x: Tensor, y: Tensor | None = None) -> Tensor:
         """(B,): ln P(x), in nats; given classes, ln P(x|y)."""
+        if y is None and self.config["n_classes"]:
+            return sum_over_classes(self.log_prob, x, self.shares)
         places = self.places(x)
         found = self.logits(places, y)
         losses = F.cross_entropy(found.flatten(0, 1), places.flatten(), reduction="none")

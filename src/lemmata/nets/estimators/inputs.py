@@ -26,7 +26,7 @@ import numpy as np
 from lemmata.core.blocks import Blocks, is_stream, rows_per_block
 
 CHANNELS = (1, 3, 4)  # grey, colour, colour with transparency
-AT_ONCE = 1024  # rows that are predicted together
+AT_ONCE, FEW = 1024, 16  # rows that are predicted together; those whose memory is counted first
 Shape = tuple[int, ...]
 
 
@@ -77,6 +77,11 @@ def _as_array(X: Any) -> Any:
     first = X[0] if len(X) else None
     deep = isinstance(first, (list, tuple)) and len(first) and isinstance(first[0], (list, tuple))
     if deep or getattr(first, "ndim", 0) > 1:
+        shapes = [np.shape(one) for one in X] if not deep else []
+        if other := next((i for i, shape in enumerate(shapes) if shape != shapes[0]), 0):
+            raise ValueError(
+                f"X[{other}] has shape {shapes[other]}, X[0] has {shapes[0]}: images have one size; crop or pad them."
+            )
         return np.asarray(X)
     return X
 
@@ -120,10 +125,19 @@ def run_rows(function: Any, rows: np.ndarray, shape: Shape, like: Any) -> np.nda
     """
     import torch
 
-    found = []
+    from lemmata.nets.training.counting import Operations
+
+    def run(some: np.ndarray) -> Any:
+        x = torch.from_numpy(np.ascontiguousarray(some))
+        return function(x.to(like.device, like.dtype).reshape(-1, *shape))
+
+    found, step = [], AT_ONCE
     with torch.no_grad():
-        for start in range(0, max(len(rows), 1), AT_ONCE):
-            some = torch.from_numpy(np.ascontiguousarray(rows[start : start + AT_ONCE]))
-            out = function(some.to(like.device, like.dtype).reshape(-1, *shape))
-            found.append(out.cpu().numpy().astype(rows.dtype).reshape(len(some), -1))
+        if len(rows) > 8 * FEW:  # of few rows nothing is large
+            with Operations() as counted:
+                run(rows[:FEW])
+            step = counted.rows_at_once(FEW)
+        for start in range(0, max(len(rows), 1), step):
+            some = rows[start : start + step]
+            found.append(run(some).cpu().numpy().astype(rows.dtype).reshape(len(some), -1))
     return np.concatenate(found)

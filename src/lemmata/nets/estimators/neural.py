@@ -114,6 +114,7 @@ class Neural(Model):
     time_limit: Any = common.time_limit()
 
     min_samples = 2
+    usual_batch: ClassVar[int] = BATCH
     more_claims: ClassVar[tuple[Any, ...]] = ()  # those of `certify` alone
     networks: ClassVar[tuple[str, ...]] = ("net",)  # parameters that may be modules, in files, too
     stored: ClassVar[Mapping[str, str | type]] = {
@@ -149,7 +150,7 @@ class Neural(Model):
         return Training(
             net, self._loss(), optimizer=self.optimizer, learning_rate=self.learning_rate,
             weight_decay=self.weight_decay, optimizer_options=self.optimizer_options or {}, schedule=self.schedule,
-            warmup=self.warmup, epochs=self.max_iter, batch_size=min(BATCH, rows) if auto else self.batch_size,
+            warmup=self.warmup, epochs=self.max_iter, batch_size=min(self.usual_batch, rows) if auto else self.batch_size,
             accumulate=self.accumulate, clip=self.clip, ema=self.ema, augment=self.augment, score=self._score(),
             precision=self.precision, layout=self.layout, device=self.device, batches_per_step="auto",
         )  # fmt: skip

@@ -1,0 +1,330 @@
+"""PixelCNN and WaveNet: the probability of an image or a sound, number by number (CIL 5.1.3).
+
+    maximise  Σ_i ln P(x_i),    P(x) = Π_t P(x_t | x_s, s < t in the window of t)                                       (5.6)
+
+over networks whose outputs are distributions over the levels of x_t. P is exact, and a probability, not a density.
+
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> X = np.repeat(np.repeat(rng.integers(0, 2, (300, 2, 2)), 2, axis=1), 2, axis=2)       # images of 2 × 2 squares
+    >>> settings = {"channels": 8, "n_blocks": 2, "max_iter": 8, "learning_rate": 0.02, "random_state": 0}
+    >>> model = PixelCNN(**settings).fit(X)
+    >>> model.levels_.tolist(), bool(model.bits_per_dim(X) < 0.5)                    # four bits in sixteen pixels are 0.25
+    ([0.0, 1.0], True)
+    >>> known = np.zeros(X.shape, bool)
+    >>> known[:, :2] = True
+    >>> bool((model.inpaint(X, known, random_state=0)[:, 0][known] == X[known]).all())
+    True
+    >>> t = np.arange(64) + rng.uniform(0, 9, (200, 1))
+    >>> sound = WaveNet(16, channels=8, n_blocks=3, max_iter=5, random_state=0).fit(np.sin(t))
+    >>> sound.sample(2, random_state=0).shape, "beats_independent" in sound.certificate_.held
+    ((2, 64), True)
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from functools import partial
+from numbers import Integral
+from typing import Any, ClassVar
+
+import numpy as np
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
+
+from lemmata.audit.generate.pixels import LEVEL_CLAIMS, LEVEL_MORE_CLAIMS
+from lemmata.core import common
+from lemmata.core.blocks import Blocks
+from lemmata.core.estimator import Model
+from lemmata.core.parameters import COUNT, KW_ONLY, POSITIVE, choice, parameter
+from lemmata.core.validation import Interval
+from lemmata.generate.base import DRAWN, HIDDEN, DensityModel, Generative
+from lemmata.generate.levels import Levels, bits_per_dim, choose_levels
+from lemmata.registry import require
+
+Array = np.ndarray
+BYTES = np.arange(256, dtype=np.float32) / np.float32(255)  # as bytes are read
+MU = 255  # of the μ-law
+TWO = Interval(Integral, 2, None, closed="left")
+
+
+class LevelModel(DensityModel):
+    """A generative model of numbers that have levels; with y it is one for each class."""
+
+    usual_batch: ClassVar[int] = 32
+    stored: ClassVar[Mapping[str, str | type]] = {
+        **Generative.stored,
+        "levels_": "audited",
+    }
+
+    # --- input ---
+
+    def _validate_rows(
+        self: Any, X, sample_weight=None, reset: bool = True, min_samples: int | None = None
+    ) -> Blocks:
+        data = super()._validate_rows(X, sample_weight, reset, min_samples)  # type: ignore[misc]
+        raw = getattr(data._cut, "raw", None)  # bytes
+        if reset:
+            # images of float64 are read as float32, which may merge levels
+            wide = getattr(X, "dtype", None) == np.float64 and np.ndim(X) > 2
+            found = self._choose_levels(X.reshape(len(X), -1) if wide else data, raw is not None)
+            found.require_apart(data.dtype)
+            self.levels_ = found.values.astype(data.dtype)
+            if raw is not None:
+                self.levels_ = np.unique(np.round(255 * found.values).astype(np.uint8))
+        if not (reset and isinstance(self.levels, str)) and len(self.levels_) < 256:
+            first = 0
+            for rows, _ in data:
+                self._levels.places(np.asarray(rows), first)
+                first += len(rows)
+        return data
+
+    @property
+    def _levels(self: Any) -> Levels:
+        """The levels as the network reads them."""
+        values = BYTES[self.levels_] if self.levels_.dtype == np.uint8 else self.levels_
+        return Levels(values, rounds=isinstance(self.levels, (int, np.integer)))
+
+    # --- fitting ---
+
+    def _network(self: Any, data: Blocks | None) -> Any:
+        require("torch", "deep", what=type(self).__name__)
+        assert data is not None
+        (grid, order), shares = self._scan(), self._class_shares(data)
+        sizes = {
+            "n_levels": len(self.levels_), "grid": grid, "channels": int(self.channels), "hidden": int(self.hidden),
+            "n_classes": 0 if shares is None else len(shares), **self._stacks(),
+        }  # fmt: skip
+        numbers = {"levels": self._levels.values, "order": order}
+        numbers |= {} if shares is None else {"shares": shares}
+        wide = data.dtype == np.float64
+        return self._begin_with(partial(_build, self.input_shape_, sizes, numbers, wide))
+
+    def _loss(self) -> Any:
+        return "module"
+
+    @classmethod
+    def work(cls, fit: Any) -> float:
+        """Three passes of every number through the layers."""
+        layers = fit.module_.blocks, fit.module_.head
+        size = sum(parameter.numel() for part in layers for parameter in part.parameters())
+        return 3.0 * fit.get("n_iter_", 1) * fit.data.size * size / 16
+
+    # --- using ---
+
+    def bits_per_dim(self: Any, X, y=None) -> float:
+        """The mean of −log2 P(x) per number of a row."""
+        found = self.score_samples(X, y).astype(np.float64)
+        return float(bits_per_dim(found, self.n_features_in_, self._levels).mean())
+
+    def sample(self: Any, n_samples: int = 1, y: Any = None, random_state: Any = None) -> Array:
+        return self._in_units(super().sample(n_samples, y, random_state))  # type: ignore[misc]
+
+    def _in_units(self: Any, rows: Array) -> Array:
+        """Numbers of the network as those of X."""
+        return self.levels_[self._levels.places(rows)]
+
+    def inpaint(self: Any, X, known, y=None, random_state: Any = None) -> Array:
+        """Draw what is not known of rows, number by number, each given those before it in the scanning order.
+
+        Known numbers that come later have no influence on it: the draws are not from P(unknown | known).
+
+        Parameters
+        ----------
+        X : rows; what is not known may be anything
+        known : array of bool, of the shape of X
+        y : classes of the rows, of models that were fitted with classes
+        random_state : int, RandomState or None, as of `sample`
+        """
+        import torch
+
+        from lemmata.nets.training.devices import choose_device
+
+        check_is_fitted(self)
+        X, known = np.asarray(X), np.asarray(known)
+        if known.dtype != bool or known.shape != X.shape:
+            raise ValueError(
+                f"known is {known.dtype} of shape {known.shape}; pass bools of X's shape {X.shape}."
+            )
+        data = self._validate_rows(np.where(known, X, self.levels_[0]).astype(X.dtype), reset=False)
+        rng = check_random_state(self.random_state if random_state is None else random_state)
+        classes = self._places_to_draw(len(X), y, rng)
+        module = self.module_.to(choose_device(self.device)).eval()
+        like, start, found = module.levels, 0, []
+        with torch.no_grad():
+            for rows, _ in data.recut(
+                max(1, DRAWN // (HIDDEN * data.shape[1] * data.dtype.itemsize))
+            ):
+                part = slice(start, start := start + len(rows))
+                kept = torch.from_numpy(known[part].reshape(len(rows), -1)).to(like.device)
+                u = torch.from_numpy(rng.random_sample(rows.shape)).to(like)
+                labels = None if classes is None else classes[part].to(like.device)
+                given = module.places(torch.from_numpy(np.array(rows)).to(like))
+                drawn = module.draw(u, labels, given, kept[:, module.order])
+                found.append(module.values(drawn).cpu().numpy())
+        return self._in_units(np.concatenate(found))
+
+    # --- files ---
+
+    @classmethod
+    def restored(cls, parameters: dict[str, Any], attributes: dict[str, Any]) -> Model:
+        """A model from a file, whose network has to be one of these levels and classes."""
+        model: Any = super().restored(parameters, attributes)  # type: ignore[misc]
+        net, classes = model.module_, len(getattr(model, "classes_", ()))
+        known = type(net).__name__ == "CausalNet" and net.config["n_classes"] == classes
+        levels = model._levels.values
+        if not known or not np.array_equal(
+            net.levels.numpy(), levels.astype(net.levels.numpy().dtype)
+        ):
+            raise ValueError(
+                f"its network is none over {len(levels)} levels and {classes} classes."
+            )
+        if not np.array_equal(np.sort(net.order.numpy()), np.arange(model.n_features_in_)):
+            raise ValueError("its scanning order is no permutation of the numbers of a row.")
+        return model
+
+
+class PixelCNN(LevelModel, Generative):
+    """Images pixel by pixel: each from those before it, by masked convolutions without a blind spot.
+
+    Maximises Σ ln P(x_i), P(x) = Π_t P(x_t | x_s, s < t in the window of t), each factor a softmax over the levels.
+
+    Attributes
+    ----------
+    module_ : CausalNet
+        `module_(x)` gives logits (n, K, C, H, W), `module_.log_prob(x)` ln P.
+    levels_ : array of shape (K,)
+        The numbers that pixels have; of images of bytes, bytes.
+    loss_ : float
+        −ln P, the mean over the rows; of more than 2,000, over so many drawn ones.
+    classes_ : array
+        Of fits with y.
+    test_rows_ : array
+        Numbers of the rows that were kept from training and stopping.
+    input_shape_, history_, n_features_in_, n_iter_, trace_, stopped_, certificate_
+    """
+
+    levels: Any = parameter("auto", choice("auto"), TWO, "array-like", before="optimizer").doc("""
+        "auto": those that occur in X, gaps filled (bytes: 256); a number K rounds X to K even ones
+        between its least and its largest; or the levels themselves.""")  # fmt: skip
+    _: KW_ONLY
+    order: Any = parameter("raster", choice("raster", "columns"), "array-like", before="optimizer").doc("""
+        The scanning order: "raster" (rows from the top, each from the left), "columns", or a
+        permutation of the H·W pixels; channels of a pixel follow each other.""")  # fmt: skip
+    channels: int = parameter(32, COUNT, before="optimizer").doc("Features of each stack.")
+    n_blocks: int = parameter(5, COUNT, before="optimizer").doc("Gated residual blocks.")
+    kernel: int = parameter(3, Interval(Integral, 3, None, closed="left"), before="optimizer").doc("""
+        The side of a masked kernel, odd. The window reaches n_blocks·(kernel − 1)/2 pixels to each
+        side, and one more up.""")
+    hidden: int = parameter(64, COUNT, before="optimizer").doc("""
+        Units of the layer before the logits.""")
+    learning_rate: Any = parameter(4e-3, POSITIVE, None)
+    schedule: Any = parameter("cosine", str, callable).doc("""
+        The rate falls to 0 over `max_iter` epochs; see `NeuralClassifier` for others.""")
+    max_iter: int = common.max_iter(20).doc("Epochs.")
+
+    claims = LEVEL_CLAIMS
+    more_claims = LEVEL_MORE_CLAIMS
+    stored: ClassVar[Mapping[str, str | type]] = LevelModel.stored
+
+    def _choose_levels(self, data: Any, are_bytes: bool) -> Levels:
+        if are_bytes and isinstance(self.levels, str):
+            return Levels(BYTES)
+        given = self.levels if isinstance(self.levels, (str, int, np.integer)) else np.asarray(self.levels, float)  # fmt: skip
+        return choose_levels(given / 255 if are_bytes and np.ndim(given) else given, data)
+
+    def _scan(self) -> tuple[tuple[int, int], Array]:
+        """Rows and columns of the grid, and the numbers of an input in scanning order."""
+        C, H, W = (1, 1, 1, *self.input_shape_)[-3:]
+        pixels = np.arange(H * W)
+        if isinstance(self.order, str):
+            if self.order == "columns":
+                pixels, H, W = pixels.reshape(H, W).T.ravel(), W, H
+        else:
+            pixels = np.asarray(self.order).ravel()
+            if not np.array_equal(np.sort(pixels), np.arange(H * W)):
+                raise ValueError(
+                    f"order of {pixels.size} numbers is no permutation of the {H * W} pixels: pass each number once."
+                )
+        return (H, W * C), (np.arange(C) * H * W + pixels[:, None]).ravel()
+
+    def _stacks(self) -> dict[str, Any]:
+        if self.kernel % 2 == 0:
+            raise ValueError(f"kernel={self.kernel}; pass an odd number >= 3.")
+        C = self.input_shape_[0] if len(self.input_shape_) == 3 else 1
+        kernel = self.kernel if C == 1 else 2 * C * (self.kernel // 2) + 1
+        return {"kernel": kernel, "dilations": (1,) * int(self.n_blocks)}
+
+
+class WaveNet(LevelModel, Generative):
+    """Sounds sample by sample: each from those before it, by convolutions whose dilation doubles from block to block.
+
+    Maximises Σ ln P(x_i), P(x) = Π_t P(x_t | x_s, s < t in the window of t), each factor a softmax over the levels.
+
+    Attributes
+    ----------
+    module_ : CausalNet
+        `module_(x)` gives logits (n, K, L), `module_.log_prob(x)` ln P.
+    levels_ : array of shape (K,)
+    loss_ : float
+        −ln P, the mean over the rows; of more than 2,000, over so many drawn ones.
+    classes_ : array
+        Of fits with y.
+    test_rows_ : array
+        Numbers of the rows that were kept from training and stopping.
+    input_shape_, history_, n_features_in_, n_iter_, trace_, stopped_, certificate_
+    """
+
+    levels: Any = parameter(256, choice("auto"), TWO, "array-like", before="optimizer").doc("""
+        K, to which X is rounded; "auto": those that occur in X; or the levels themselves.""")  # fmt: skip
+    _: KW_ONLY
+    spacing: str = parameter("mu-law", choice("mu-law", "even"), before="optimizer").doc("""
+        Of K levels: by the μ-law, ± ((1 + μ)^|u| − 1)/μ of even u and μ = 255, finer where sounds are quiet,
+        up to the largest size of X; or even, from its least to its largest number.""")  # fmt: skip
+    channels: int = parameter(32, COUNT, before="optimizer").doc("Features.")
+    n_blocks: int = parameter(8, COUNT, before="optimizer").doc("""
+        Gated residual blocks of dilation 1, 2, 4, …, which see 2^n_blocks samples back.""")
+    hidden: int = parameter(64, COUNT, before="optimizer").doc("""
+        Units of the layer before the logits.""")
+    learning_rate: Any = parameter(4e-3, POSITIVE, None)
+    schedule: Any = parameter("cosine", str, callable).doc("""
+        The rate falls to 0 over `max_iter` epochs; see `NeuralClassifier` for others.""")
+    max_iter: int = common.max_iter(20).doc("Epochs.")
+
+    usual_batch: ClassVar[int] = 8
+    claims = LEVEL_CLAIMS
+    more_claims = LEVEL_MORE_CLAIMS
+    stored: ClassVar[Mapping[str, str | type]] = LevelModel.stored
+
+    def _choose_levels(self, data: Any, are_bytes: bool) -> Levels:
+        found = choose_levels(self.levels, data)
+        if not found.rounds or self.spacing == "even":
+            return found
+        u = np.linspace(-1, 1, len(found.values))
+        largest = float(np.abs(found.values[[0, -1]]).max())
+        return Levels(np.sign(u) * np.expm1(np.abs(u) * math.log1p(MU)) / MU * largest, rounds=True)
+
+    def _scan(self) -> tuple[tuple[int, int], Array]:
+        if math.prod(self.input_shape_) != self.input_shape_[-1]:
+            raise ValueError(
+                f"X has inputs of shape {self.input_shape_}; pass sequences, (n, L) or (n, 1, L)."
+            )
+        return (1, self.n_features_in_), np.arange(self.n_features_in_)
+
+    def _stacks(self) -> dict[str, Any]:
+        return {"kernel": 3, "dilations": tuple(2**i for i in range(self.n_blocks))}
+
+
+def _build(
+    shape: tuple[int, ...], sizes: dict[str, Any], numbers: dict[str, Array], wide: bool
+) -> Any:
+    import torch
+
+    from lemmata.generate.pixels.network import CausalNet
+
+    net = CausalNet(shape, **sizes)
+    net = net.double() if wide else net
+    for name, value in numbers.items():
+        getattr(net, name).copy_(torch.from_numpy(np.asarray(value)))
+    return net
