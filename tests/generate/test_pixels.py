@@ -84,7 +84,7 @@ def test_draws_occur_as_often_as_the_network_says():
     assert (np.abs(counts - 20_000 * expected) < 5 * spread + 1).all()
 
 
-def markov_images(n, seed, flip=0.1, side=5):
+def markov_images(n, seed, flip=0.25, side=5):
     """Pixels that are the exclusive or of the left and the upper one, flipped by chance: entropy known exactly."""
     rng = np.random.default_rng(seed)
     X = (rng.random((n, side, side)) < flip).astype(np.int64)
@@ -100,17 +100,17 @@ def test_a_planted_markov_source_is_learned_to_its_entropy():
     X, entropy = markov_images(1500, 0)
     new, _ = markov_images(1000, 1)
     model = PixelCNN(**SMALL, max_iter=6, batch_size=64).fit(X)
-    print(entropy, model.score(new))
     independent = 25 * np.log(2)  # nearly: each pixel by itself is almost fair
     loss = -model.score(new)
-    assert entropy - 0.3 < loss < entropy + 0.6 < independent - 6
+    assert entropy - 0.3 < loss < entropy + 0.3 < independent - 2
     assert model.bits_per_dim(new) == pytest.approx(loss / 25 / np.log(2))
-    found = model.certify(X, X_test=new)
-    assert set(found.held) >= {"beats_independent", "causal", "no_blind_spot", "statements_true"}
-    assert "mass_one" in found.undecided
+    assert set(model.certificate_.held) >= {"beats_independent", "causal", "statements_true"}
+    found = model.certify(X)
+    assert "no_blind_spot" in found.held
+    assert "mass_one" in found.undecided  # 2^25 images
     drawn = model.sample(500, random_state=0)[:, 0].astype(np.int64)
     errors = drawn[:, 1:, 1:] ^ drawn[:, 1:, :-1] ^ drawn[:, :-1, 1:]
-    assert abs(errors.mean() - 0.1) < 0.02
+    assert abs(errors.mean() - 0.25) < 0.03
     new[3, 1, 1] = 2
     with pytest.raises(ValueError, match=r"X\[3, 6\] is 2, which is none of the 2 levels"):
         model.score_samples(new)
@@ -156,11 +156,11 @@ def test_classes_orders_channels_and_bytes_come_back_as_they_came(tmp_path):
 
 def test_early_stopping_keeps_a_small_set_from_being_learned_by_heart():
     X = (digits().X.reshape(-1, 8, 8) > 7).astype(np.float32)
-    settings = {**SMALL, "channels": 16, "max_iter": 20, "schedule": "constant"}
-    stopped = PixelCNN(**settings, early_stopping=True, n_iter_no_change=2).fit(X[:200])
+    settings = {**SMALL, "channels": 16, "max_iter": 30, "schedule": "constant", "batch_size": 16}
     with lemmata.config(certificate=False):
-        whole = PixelCNN(**settings).fit(X[:200])
-    assert stopped.n_iter_ < 20
+        stopped = PixelCNN(**settings, early_stopping=True, n_iter_no_change=3).fit(X[:100])
+        whole = PixelCNN(**settings).fit(X[:100])
+    assert stopped.n_iter_ < 30
     assert stopped.score(X[600:1000]) > whole.score(X[600:1000]) + 0.5
 
 
