@@ -155,8 +155,8 @@ HOPELESS: dict[str, dict] = {
     "NeuralRegressor": {"max_iter": 1, "learning_rate": 1e-6},
     "AR": {"order": 0},  # of random walks
     # ten rows of independent columns, learned by heart
-    "PixelCNN": {"n_blocks": 2, "max_iter": 200, "learning_rate": 0.02, "test_fraction": 0.5},
-    "WaveNet": {"n_blocks": 2, "max_iter": 200, "learning_rate": 0.02, "test_fraction": 0.5},
+    "PixelCNN": {"channels": 16, "max_iter": 200, "learning_rate": 0.02, "test_fraction": 0.5},
+    "WaveNet": {"channels": 16, "max_iter": 200, "learning_rate": 0.02, "test_fraction": 0.5},
     # a covariance of 50 columns, fitted to ten rows
     "NormalizingFlow": {
         "recipe": "affine",

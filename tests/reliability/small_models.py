@@ -29,9 +29,11 @@ SMALL = {
     "n_clusters": 2,
     "rank": 2,
     "size": 20,
+    "levels": 4,
 }
 # epochs of models whose length is a parameter rather than a tolerance
 SHORT = dict.fromkeys(("Autoencoder", "NeuralClassifier", "NeuralRegressor", "SGDFactorization"), 5)
+SHORT |= {"PixelCNN": 2, "WaveNet": 2}
 
 
 def data_of(name):

@@ -231,8 +231,8 @@ class PixelCNN(LevelModel, Generative):
     def _choose_levels(self, data: Any, are_bytes: bool) -> Levels:
         if are_bytes and isinstance(self.levels, str):
             return Levels(BYTES)
-        given = self.levels if isinstance(self.levels, (str, int, np.integer)) else np.asarray(self.levels, float)  # fmt: skip
-        return choose_levels(given / 255 if are_bytes and np.ndim(given) else given, data)
+        given = np.asarray(self.levels) / 255 if are_bytes and np.ndim(self.levels) else self.levels
+        return choose_levels(given, data)
 
     def _scan(self) -> tuple[tuple[int, int], Array]:
         """Rows and columns of the grid, and the numbers of an input in scanning order."""
