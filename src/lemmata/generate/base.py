@@ -152,7 +152,7 @@ class Generative(Neural):
         super()._conclude(data, attributes, trace, stopped, steps)
 
     def _mean_and_scale(self, data: Blocks) -> tuple[Array, Array]:
-        """Mean and deviation of each column over the rows to train on; a deviation of 1 where a column does not vary."""
+        """Mean and deviation of each column over the rows to train on; exactly 0 where a column does not vary."""
         learn = (
             self._split_in_three(data)[0] if self._n_tested(data) or self.early_stopping else None
         )
@@ -167,7 +167,7 @@ class Generative(Neural):
             square += w @ np.square(rows / unit - mean)
         scale = np.sqrt(square / total)
         flat = scale <= 8 * np.finfo(data.dtype).eps  # the rounding of a constant
-        return mean * unit, np.where(flat, 1.0, scale * unit)
+        return mean * unit, np.where(flat, 0.0, scale * unit)
 
     # --- using ---
 

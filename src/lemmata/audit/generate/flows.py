@@ -272,13 +272,15 @@ def _slopes(module: Any) -> Iterator[tuple[str, float]]:
 def _statement_errors(fit: k.Fit) -> Mapping[str, float]:
     """loss_ : the mean of −ln p(x), with classes of −ln p(x|y), over the rows that it is of."""
     some, weights = stated_rows(fit)
-    if fit.get("classes_") is None:
-        values = -log_density(fit, rows_of(fit.data, some))
-    elif fit.y is None:
-        raise k.CannotTell("it is of rows given their classes: pass y")
-    else:
+    levels, places = fit.get("levels_"), None
+    rows = rows_of(fit.data, some).astype(np.float64)
+    if levels is not None:  # at the middle of their cells
+        rows += float(np.diff(np.asarray(levels, np.float64)).mean()) / 2
+    if fit.get("classes_") is not None:
+        if fit.y is None:
+            raise k.CannotTell("it is of rows given their classes: pass y")
         places = np.asarray(fit.y)[some]
-        values = -log_density(fit, rows_of(fit.data, some), places)
+    values = -log_density(fit, rows, places)
     size = 1 + float(np.abs(values).mean()) + fit.data.shape[1]
     loss = float(np.average(values, weights=weights))
     return {"loss_": discrepancy(fit.loss_, loss, size, k.rounding(float_type(fit), 4096))}
@@ -289,8 +291,8 @@ def _cost_of_statement(fit: k.Fit) -> float:
 
 
 FLOW_CLAIMS: tuple[Any, ...] = (
-    attributes_sound({"loss_": ""}, unsound_network),
-    statements_true(_statement_errors, cost=_cost_of_statement, unchecked="test_rows_"),
+    attributes_sound({"loss_": "", "levels_?": "l"}, unsound_network),
+    statements_true(_statement_errors, cost=_cost_of_statement, unchecked="test_rows_ levels_"),
     beats_independent,
     inverts,
     log_det_true,

@@ -22,12 +22,16 @@ from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
+from scipy.special import logsumexp
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
 
 from lemmata.audit.generate.flows import FLOW_CLAIMS, MORE_FLOW_CLAIMS, PLANAR_CLAIMS
 from lemmata.core import common
 from lemmata.core.blocks import Blocks
 from lemmata.core.parameters import COUNT, KW_ONLY, POSITIVE, choice, parameter
 from lemmata.generate.base import DensityModel, Generative
+from lemmata.generate.levels import Levels, bits_per_dim, choose_levels, find_levels
 from lemmata.registry import require
 
 Array = np.ndarray
@@ -50,6 +54,9 @@ class NormalizingFlow(DensityModel, Generative):
         −ln p, the mean over the rows; of more than 2,000, over so many drawn ones.
     test_rows_ : array
         Numbers of the rows that were kept from training and stopping.
+    levels_ : array
+        The numbers that occur, where it is a model of levels. The density is then that of x + δu, and `score_samples` its
+        value at X itself: `bits_per_dim` bounds probabilities.
     input_shape_, history_, n_features_in_, n_iter_, trace_, stopped_, certificate_
     """
 
@@ -68,6 +75,10 @@ class NormalizingFlow(DensityModel, Generative):
         The columns that a coupling changes: the two halves in turn, or half of them drawn at
         random; both take images as rows. "auto" is halves, of images checkerboards and
         channels.""")
+    levels: Any = parameter("auto", choice("auto"), "array-like", None, before="optimizer").doc("""
+        The evenly spaced numbers that may occur (bytes), which are drawn from their cells in
+        training. "auto": those of images, where they have any; None: numbers vary
+        continuously.""")
     learning_rate: Any = parameter(5e-3, POSITIVE, None)
     schedule: Any = parameter("cosine", str, callable).doc("""
         The rate falls to 0 over `max_iter` epochs; see `NeuralClassifier` for others.""")
@@ -76,7 +87,30 @@ class NormalizingFlow(DensityModel, Generative):
     claims = FLOW_CLAIMS
     more_claims = MORE_FLOW_CLAIMS
     networks: ClassVar[tuple[str, ...]] = ("recipe",)
-    stored: ClassVar[Mapping[str, str | type]] = Generative.stored
+    stored: ClassVar[Mapping[str, str | type]] = {**Generative.stored, "levels_?": "l"}
+
+    def _validate_pair(self, X, y, sample_weight=None, reset: bool = True) -> Blocks:
+        data = super()._validate_pair(X, y, sample_weight, reset)
+        if reset:
+            self._forget("levels_")
+            auto = isinstance(self.levels, str)
+            tables = auto and len(self.input_shape_) < 3
+            if self.levels is not None and not tables:
+                found = find_levels(data) if auto else choose_levels(self.levels, data)
+                if found is not None and found.step is not None:
+                    found.require_apart(data.dtype)
+                    for rows, _ in data:
+                        found.places(rows)
+                    self.levels_ = found.values
+                elif not auto:
+                    raise ValueError(
+                        "levels need an even distance, which is the side of their cells."
+                    )
+        return data
+
+    @property
+    def _levels(self) -> Levels | None:
+        return Levels(self.levels_) if hasattr(self, "levels_") else None
 
     def _network(self, data: Blocks | None) -> Any:
         require("torch", "deep", what=type(self).__name__)
@@ -90,13 +124,19 @@ class NormalizingFlow(DensityModel, Generative):
                 "input_shape=, and partition='auto'."
             )
         mean, scale = self._mean_and_scale(data)
+        levels = self._levels
+        step = 0.0 if levels is None else float(levels.step or 0.0)
+        mean, scale = mean + step / 2, np.sqrt(scale**2 + step**2 / 12)
+        if images:
+            varying = scale[scale > 0]
+            scale = np.full_like(scale, math.sqrt(np.mean(varying**2)) if len(varying) else 1.0)
+        scale = np.where(scale > 0, scale, 1.0)
         widths = tuple(int(width) for width in self.widths)
         if not isinstance(self.recipe, str):
             make = partial(copy.deepcopy, list(self.recipe))
         elif images:
             depth = self.n_transforms or DEPTHS["glow"]
             make = partial(make_image_transforms, self.recipe, shape, depth, widths, classes)
-            scale = np.full_like(scale, float(np.sqrt(np.mean(scale**2))))
         else:
             depth, random = self.n_transforms or DEPTHS[self.recipe], self.partition == "random"
             partition = "random" if random else "halves"
@@ -105,10 +145,46 @@ class NormalizingFlow(DensityModel, Generative):
             )
         size = shape if images else data.shape[1]
         numbers = {"mean": mean, "scale": scale} | ({} if shares is None else {"shares": shares})
-        return self._begin_with(partial(_build, make, size, numbers, data.dtype == np.float64))
+        return self._begin_with(
+            partial(_build, make, size, numbers, step, data.dtype == np.float64)
+        )
 
     def _loss(self) -> Any:
         return "module"
+
+    def sample(self, n_samples: int = 1, y: Any = None, random_state: Any = None) -> Array:
+        drawn = super().sample(n_samples, y, random_state)
+        if (levels := self._levels) is None:
+            return drawn
+        places = np.searchsorted(levels.values[1:], drawn, side="right")
+        return levels.values.astype(drawn.dtype)[places]
+
+    def bits_per_dim(self, X, y=None, n_samples: int = 1, random_state: Any = 0) -> float:
+        """Bits per number, an upper bound: the mean over rows of −ln(δᵈ/k Σ p(x + δu_i)) / (d ln 2), u_i uniform in the cell.
+
+        Of models of levels, which images of bytes are; continuous numbers have a density, and no bits.
+
+        Parameters
+        ----------
+        X, y : rows, and their classes for p(x|y)
+        n_samples : int, default=1
+            k, draws of u; the bound is closer with every draw.
+        random_state : int, RandomState or None, default=0
+        """
+        check_is_fitted(self)
+        data, levels = self._validate_pair(X, y, reset=False), self._levels
+        if levels is None:
+            return float(bits_per_dim(np.zeros(1), 1, None)[0])  # says why not
+        rng, first, logs = check_random_state(random_state), 0, []
+        seed = np.random.default_rng(rng.randint(2**31))
+        for rows, *known in data.triples() if data.targets is not None else data:
+            levels.places(rows, first)
+            places, first = known[0] if data.targets is not None else None, first + len(rows)
+            draws = (levels.dequantise(rows, seed) for _ in range(n_samples))
+            each = [self._run_given(cell, places, "log_prob") for cell in draws]
+            logs.append(logsumexp(np.array(each, np.float64), axis=0) - math.log(n_samples))
+        found = bits_per_dim(np.concatenate(logs), data.shape[1], levels, density=True)
+        return float(np.average(found, weights=data.weights))
 
     def _claims(self) -> tuple[Any, ...]:
         parts = {type(part).__name__ for part in self.module_.modules()}
@@ -165,7 +241,7 @@ def make_image_transforms(
     return [Squeezed(parts)]
 
 
-def _build(make: Any, size: Any, numbers: dict[str, Array], wide: bool) -> Any:
+def _build(make: Any, size: Any, numbers: dict[str, Array], step: float, wide: bool) -> Any:
     import torch
 
     from lemmata.generate.flows.flow import Flow, Standardisation, StandardNormal
@@ -173,7 +249,7 @@ def _build(make: Any, size: Any, numbers: dict[str, Array], wide: bool) -> Any:
 
     unit, classes = Standardisation(size), len(numbers.get("shares", ()))
     first = [ClassAffine(np.atleast_1d(size).tolist(), classes)] if classes else []
-    net = Flow([*first, *make(), unit], StandardNormal(size), classes)
+    net = Flow([*first, *make(), unit], StandardNormal(size), classes, step)
     net = net.double() if wide else net  # before mean and scale are set: 1e150 is no float32
     for name, value in numbers.items():
         buffer = getattr(net if name == "shares" else unit, name)

@@ -72,15 +72,18 @@ class Flow(Chain):
     base : module with log_prob(z) and sample(n, generator, like)
     n_classes : int, default=0
         C, where the transforms take classes: `shares` is then p(y), (C,).
+    step : float, default=0.0
+        δ, the distance of the levels of rows that are trained on: they are drawn from their cells, x + δu, u uniform in [0, 1);
+        in evaluation u = ½.
     """
 
     refuses_bfloat16 = "sums of log-determinants need more than eight bits"
     shares: Tensor
 
-    def __init__(self, transforms: Sequence[Any], base: Any, n_classes: int = 0):
+    def __init__(self, transforms: Sequence[Any], base: Any, n_classes: int = 0, step: float = 0.0):
         super().__init__(transforms)
-        self.config |= {"base": base, "n_classes": n_classes}
-        self.base = base
+        self.config |= {"base": base, "n_classes": n_classes, "step": step}
+        self.base, self.step = base, step
         if n_classes:
             self.register_buffer("shares", torch.full((n_classes,), 1.0 / n_classes))
 
@@ -93,6 +96,8 @@ class Flow(Chain):
         return self.base.log_prob(z) + log_det
 
     def loss(self, x: Tensor, y: Tensor | None = None) -> Tensor:
+        if self.step:
+            x = x + self.step * (torch.rand_like(x) if self.training else 0.5)
         return -self.log_prob(x, y)
 
     def sample(
@@ -104,4 +109,4 @@ class Flow(Chain):
     def begin(self, batch: Sequence[Tensor]) -> None:
         x, *y = batch
         shape = getattr(self.base, "shape", (-1,))
-        self.begin_at(x.reshape(len(x), *shape), *y)
+        self.begin_at(x.reshape(len(x), *shape) + self.step / 2, *y)
