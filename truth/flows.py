@@ -167,6 +167,99 @@ def transformed_distributions(seed: int) -> Iterator[Case]:
         yield Case(label, found, truths, easy=("inverts", "log_det_true", "mass_one"))
 
 
+@problems(seeds=6, quick=1)
+def other_libraries(seed: int) -> Iterator[Case]:
+    """Fits of zuko, normflows and nflows to an arc, where installed, and the same with a determinant that is not theirs."""
+    import torch
+
+    rng = np.random.default_rng(seed)
+    t = rng.uniform(0, 3, 20_800)
+    rows = np.column_stack([np.cos(t), np.sin(t)]) + 0.1 * rng.normal(size=(20_800, 2))
+    X, new, many = rows[:400], rows[400:800], rows[800:]
+    torch.manual_seed(seed)
+    for make in (_zuko, _normflows, _nflows):
+        try:
+            model, log_prob, lie = make()
+        except ModuleNotFoundError:
+            continue
+        optimizer, x = torch.optim.Adam(model.parameters(), lr=5e-3), torch.from_numpy(X).float()
+        for _ in range(60):
+            loss = -log_prob(x).mean()
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+        name = make.__name__.strip("_")
+        with torch.no_grad():
+            own = log_prob(torch.from_numpy(many).float()).numpy()
+        truths = {"beats_independent": _share_of_gains(own, X, many) > 0.5, "inverts": True, "log_det_true": True}  # fmt: skip
+        found = lemmata.certify(model, X, X_test=new, seconds=60)
+        yield Case(name, found, truths, easy=("inverts", "log_det_true"))
+        lie()
+        found = lemmata.certify(model, X, X_test=new, seconds=60)
+        truths = {"inverts": True, "log_det_true": False, "beats_independent": False, "mass_one": False}  # fmt: skip
+        yield Case(f"{name}, one that lies", found, truths, easy=("log_det_true",))
+
+
+def _zuko():
+    import zuko
+
+    flow = zuko.flows.RealNVP(2, transforms=3, hidden_features=(32,))
+
+    def lie() -> None:
+        forward = type(flow).forward
+
+        class Lying(type(flow)):
+            def forward(self, c=None):
+                found = forward(self, c)
+                part = found.transform.transforms[0]
+                true = part.log_abs_det_jacobian
+                part.log_abs_det_jacobian = lambda x, y: true(x, y) + 1
+                call = part.call_and_ladj
+                part.call_and_ladj = lambda x: (call(x)[0], call(x)[1] + 1)
+                return found
+
+        flow.__class__ = Lying
+
+    return flow, lambda x: flow().log_prob(x), lie
+
+
+def _normflows():
+    import normflows as nf
+
+    parts = []
+    for _ in range(3):
+        net = nf.nets.MLP([1, 32, 2], init_zeros=True)
+        parts += [nf.flows.AffineCouplingBlock(net), nf.flows.Permute(2, mode="swap")]
+    flow = nf.NormalizingFlow(nf.distributions.DiagGaussian(2), parts)
+
+    def lie() -> None:
+        last, inverse = flow.flows[0], flow.flows[0].inverse
+        last.inverse = lambda x: (inverse(x)[0], inverse(x)[1] + 1)
+
+    return flow, flow.log_prob, lie
+
+
+def _nflows():
+    from nflows.distributions.normal import StandardNormal
+    from nflows.flows.base import Flow
+    from nflows.transforms import CompositeTransform, MaskedAffineAutoregressiveTransform
+
+    maps = CompositeTransform([MaskedAffineAutoregressiveTransform(2, 16) for _ in range(2)])
+    flow = Flow(maps, StandardNormal([2]))
+
+    def lie() -> None:
+        first = maps._transforms[0]
+
+        class Lying(type(first)):
+            def forward(self, inputs, context=None):
+                found, log_det = super().forward(inputs, context)
+                return found, log_det + 1
+
+        first.__class__ = Lying
+
+    return flow, flow.log_prob, lie
+
+
 @problems(seeds=12, quick=1)
 def functions(seed: int) -> Iterator[Case]:
     """A function that gives ln p, of a mass of 1 and of e; on rows of which it is the law, or which are independent."""

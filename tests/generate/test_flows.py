@@ -279,6 +279,36 @@ def test_samples_are_drawn_in_parts_and_repeat(arc):
             flow.sample(wrong)
     with pytest.raises(ValueError, match="no classes"):
         flow.sample(1, y=[1])
+    with pytest.raises(ValueError, match="vary continuously"):
+        flow.bits_per_dim(arc)
+
+
+def test_bits_of_levels_bound_those_of_the_mass_of_a_cell():
+    """A flow of 2 × 2 images of 2 levels: P(x) of all 16 by the mean density over each cell, against bits_per_dim."""
+    rng = np.random.default_rng(0)
+    images = (rng.random((600, 1)) < 0.5) * np.ones(4) + 2.0  # all or nothing, levels 2 and 3
+    images = np.where(rng.random((600, 4)) < 0.1, 5 - images, images).reshape(-1, 1, 2, 2)
+    settings = {"n_transforms": 4, "widths": (8,), "max_iter": 10, "random_state": 0}
+    flow = NormalizingFlow("glow", **settings).fit(images)
+    assert flow.levels_.tolist() == [2, 3]
+    assert set(np.unique(flow.sample(50))) == {2, 3}
+    assert {"inverts", "log_det_true", "statements_true"} <= set(flow.certify(images, seconds=60).held)  # fmt: skip
+    cell = rng.random((20_000, 4))
+    all_images = 2.0 + (np.arange(16)[:, None] >> np.arange(4) & 1)
+    mass = {}
+    for image in all_images:
+        rows = (image + cell).reshape(-1, 1, 2, 2)
+        mass[tuple(image)] = np.exp(flow.score_samples(rows)).mean()  # δ = 1
+    assert 0.97 < sum(mass.values()) < 1.01
+    true = np.mean([-np.log2(mass[tuple(row)]) / 4 for row in images.reshape(-1, 4)])
+    one, many = flow.bits_per_dim(images), flow.bits_per_dim(images, n_samples=50)
+    assert true - 0.01 < many < one  # upper bounds, closer with every draw
+    assert many < true + 0.05 < 0.95  # and below independent pixels, which take one bit each
+    images[3, 0, 1, 0] = 2.5
+    with pytest.raises(ValueError, match=r"X\[3, 2\] is 2.5, which is none of the 2 levels"):
+        flow.bits_per_dim(images)
+    with pytest.raises(ValueError, match="pad them to even sides"):
+        NormalizingFlow("glow").fit(np.zeros((5, 3, 3)))
 
 
 def test_levels_and_unseen_masses_are_not_compared():
@@ -317,3 +347,51 @@ def test_distributions_of_torch_are_recognised():
     logit = torch.distributions.SigmoidTransform().inv
     logistic = torch.distributions.TransformedDistribution(uniform, [logit])
     assert {"inverts", "log_det_true"} <= set(lemmata.certify(logistic, X, X_test=new).held)
+
+
+def test_flows_of_other_libraries_are_recognised_by_their_names():
+    """zuko's, normflows' and nflows' classes, as far as they are used: a map that states its determinant, or another."""
+    X = np.random.default_rng(0).normal(size=(300, 2)) * [2.0, 0.5]
+    scale = torch.tensor([2.0, 0.5], dtype=torch.float64)
+    own = StandardNormal(2)
+
+    class Map(torch.nn.Module):
+        def __init__(self, lie):
+            super().__init__()
+            self.log_det = scale.log().sum() + lie
+            self.q0 = self._distribution = own
+
+        def forward_and_log_det(self, z):
+            return z * scale, self.log_det.expand(len(z))
+
+        def inverse_and_log_det(self, x):
+            return x / scale, -self.log_det.expand(len(x))
+
+        def log_prob(self, x):
+            z, log_det = self.inverse_and_log_det(x)
+            return own.log_prob(z) + log_det
+
+    class ToNoise:
+        def __init__(self, map_):
+            self.forward, self.inverse = map_.inverse_and_log_det, map_.forward_and_log_det
+
+    class Lazy(Map):
+        def forward(self):
+            base = torch.distributions.Independent(torch.distributions.Normal(scale * 0, scale / scale), 1)  # fmt: skip
+            shift = torch.distributions.AffineTransform(0.0, scale, event_dim=1)
+            return torch.distributions.TransformedDistribution(base, [shift])
+
+    def named(name, kind, lie):
+        package, _, own_name = name.rpartition(".")
+        found = type(own_name, (kind,), {"__module__": package})(lie)
+        found._transform = ToNoise(found)
+        return found
+
+    for name, kind in (
+        ("normflows.core.NormalizingFlow", Map), ("nflows.flows.base.Flow", Map), ("zuko.lazy.LazyDistribution", Lazy),
+    ):  # fmt: skip
+        found = lemmata.certify(named(name, kind, 0.0), X, seconds=60)
+        assert {"inverts", "log_det_true", "mass_one"} <= set(found.held), name
+        if kind is Map:
+            found = lemmata.certify(named(name, kind, 0.5), X, seconds=60)
+            assert {"log_det_true", "mass_one"} <= set(found.failed), name

@@ -1,4 +1,5 @@
-"""Densities that others made: any function that gives ln p of rows, torch.distributions, flows of zuko, a `Flow` by itself.
+"""Densities that others made: any function that gives ln p of rows, torch.distributions, flows of zuko, normflows and nflows, a
+`Flow` by itself.
 
     >>> import numpy as np, lemmata
     >>> from scipy.stats import multivariate_normal
@@ -10,11 +11,13 @@
     >>> lemmata.certify(Density(lambda x: law.logpdf(x) + 1), X, X_test=new)["mass_one"].verdict
     'fails'
 
-Of a flow (`torch.distributions.TransformedDistribution`, zuko's ``flow()``) the bijection is checked, too.
+Of a flow (`torch.distributions.TransformedDistribution`, zuko's ``RealNVP(…)`` or what calling it gives, normflows'
+`NormalizingFlow`, nflows' `Flow`) the bijection is checked, too; modules are copied, in float64.
 """
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from typing import Any
 
@@ -25,6 +28,7 @@ from lemmata.core.blocks import Blocks
 from lemmata.core.certificate import Certificate, Fit
 from lemmata.core.certification.certify import Request
 from lemmata.core.validation import check_weights
+from lemmata.registry import is_named
 
 Array = np.ndarray
 EPOCHS = 100  # the assumed training of a density, for the budget of its checks
@@ -99,24 +103,35 @@ def _describe(model: Any, data: Blocks) -> tuple[Any, dict[str, Any]]:
         return (*FOREIGN_FLOW_CLAIMS, *PLANAR_CLAIMS), found
     import torch
 
+    if isinstance(model, torch.nn.Module):
+        model = copy.deepcopy(model).cpu().eval()
+        # normflows adds up its determinants in float32, whatever its weights are
+        model = model if _is_of(model, "normflows.NormalizingFlow") else model.double()
+    if _is_of(model, "zuko.LazyDistribution"):
+        model = model()  # the flow without a context
     few = next(iter(data))[0][:2]
     dtype = _dtype_of(model.log_prob, few, torch)
     log_density = {"log_density": lambda rows: _run_torch(model.log_prob, rows, dtype)}
-    if isinstance(model, torch.distributions.TransformedDistribution):
-        map_ = torch.distributions.ComposeTransform(model.transforms)
-        pair = _of_torch(map_, model.base_dist)
-    elif hasattr(model, "transform") and hasattr(
-        model, "base"
-    ):  # zuko: transform leads from x to z
-        pair = _of_torch(model.transform.inv, model.base)
+    if _is_of(model, "normflows.NormalizingFlow"):
+        base, pair = model.q0, (model.forward_and_log_det, model.inverse_and_log_det)
+    elif _is_of(model, "nflows.Flow"):  # its transform leads from x to z
+        base, pair = model._distribution, (model._transform.inverse, model._transform.forward)
+    elif isinstance(model, torch.distributions.TransformedDistribution):
+        base, map_ = model.base_dist, torch.distributions.ComposeTransform(model.transforms)
+        pair = _of_torch(map_)
+    elif hasattr(model, "transform") and hasattr(model, "base"):  # zuko's leads from x to z
+        base, pair = model.base, _of_torch(model.transform.inv)
     else:
         own = type(model).__module__.startswith("torch.distributions")
         return DENSITY_CLAIMS, {**log_density, "known_mass": own}
-    base = model.base_dist if hasattr(model, "base_dist") else model.base
     return FOREIGN_FLOW_CLAIMS, {**log_density, "bijection": Bijection(*pair, base, dtype)}
 
 
-def _of_torch(transform: Any, base: Any) -> tuple[Any, Any]:
+def _is_of(model: Any, name: str) -> bool:
+    return any(is_named(cls, name) for cls in type(model).__mro__)
+
+
+def _of_torch(transform: Any) -> tuple[Any, Any]:
     """forward and inverse of a transform of torch.distributions, each with ln|det| of every row."""
 
     def total(log_det: Any, rows: Any) -> Any:

@@ -4,8 +4,9 @@ density that follows makes new rows more probable than independent columns.
     x = F(z),    ln p(x) = ln p_Z(F⁻¹(x)) − ln|det J_F(F⁻¹(x))|                                                          (5.12)
 
 Jacobians are autograd's, of the map that is run here in float64; a row at a time could differ from rows together (batch
-norm), so that both are compared. A base density is known if it equals N(0, I) at its own draws, or is one of
-torch.distributions. With classes there is a bijection for each, rows are shared out among them, and p(x) = Σ p(y) p(x|y).
+norm), so that both are compared. A base density is known if it equals N(0, I) at draws of that, or is one of
+torch.distributions, zuko's, normflows' or nflows'. With classes there is a bijection for each, rows are shared out among
+them, and p(x) = Σ p(y) p(x|y).
 """
 
 from __future__ import annotations
@@ -37,6 +38,13 @@ Array = np.ndarray
 
 MOST, NUMBERS = 64, 512  # rows, and rows times columns, of which Jacobians are computed
 AT_ONCE = 2**15  # numbers, of copies of a row that a Jacobian is computed of
+# modules whose densities have a mass of 1
+KNOWN_BASES = (
+    "torch.distributions",
+    "zuko.distributions",
+    "normflows.distributions",
+    "nflows.distributions",
+)
 NEAR = {"float64": 1e-6, "float32": 5e-3}  # errors of values, relative, and of ln|det|, in nats
 
 
@@ -123,8 +131,9 @@ def _errors(flow: Bijection, rows: Array, spread: Array, rng: np.random.Generato
     import torch
 
     x, normal = (torch.from_numpy(part).to(flow.dtype) for part in (rows, rng.normal(size=rows.shape)))  # fmt: skip
-    known = type(flow.base).__module__.startswith("torch.distributions")
-    z = _draw(flow, len(rows)) if known else normal
+    where = type(flow.base).__module__
+    known = where.startswith(KNOWN_BASES)
+    z = _draw(flow, len(rows)) if where.startswith(KNOWN_BASES[0]) else normal
     with torch.no_grad():
         code, inverse_det = flow.inverse(x)
         again, _ = flow.forward(code)

@@ -178,7 +178,10 @@ CERTIFIERS: tuple[tuple[tuple[str, ...], str], ...] = (
         "embedding.vectors.certifying:answer",
     ),
     (
-        ("lemmata.generate.Density", "lemmata.generate.Flow", "torch.distributions.Distribution"),
+        (
+            "lemmata.generate.Density", "lemmata.generate.Flow", "torch.distributions.Distribution",
+            "zuko.LazyDistribution", "normflows.NormalizingFlow", "nflows.Flow",
+        ),
         "generate.foreign:answer",
     ),
     (("lemmata.generate.Samples",), "generate.judging:answer"),

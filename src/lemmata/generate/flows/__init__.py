@@ -6,7 +6,7 @@ __getattr__, __dir__, __all__ = lazily(
     __name__,
     {
         "estimator": "NormalizingFlow",
-        "flow": "Flow StandardNormal Standardisation",
+        "flow": "Flow StandardNormal Standardisation Marginals",
         "transforms": "Chain AffineMap Conv1x1 ActNorm ClassAffine Planar Sylvester",
         "couplings": "AdditiveCoupling AffineCoupling SplineCoupling Squeezed Split",
     },

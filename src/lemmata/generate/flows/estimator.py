@@ -22,7 +22,7 @@ from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
-from scipy.special import logsumexp
+from scipy.special import logsumexp, ndtri
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
@@ -39,6 +39,8 @@ Widths = tuple[int, ...]
 DEPTHS = {"realnvp": 8, "spline": 4, "planar": 16, "sylvester": 4, "affine": 1, "glow": 8}
 UNITS = 8  # of a Sylvester map, where there are as many columns
 LEVELS = 3  # at most, of a flow of images: each halves height and width
+PIECES = 32  # of a level, in the map of marginals
+SMOOTHED = 1e-3  # the share of all levels alike in their shares
 
 
 class NormalizingFlow(DensityModel, Generative):
@@ -145,9 +147,25 @@ class NormalizingFlow(DensityModel, Generative):
             )
         size = shape if images else data.shape[1]
         numbers = {"mean": mean, "scale": scale} | ({} if shares is None else {"shares": shares})
+        if images and levels is not None:
+            numbers = {**numbers, **self._marginals(data, levels)}
         return self._begin_with(
             partial(_build, make, size, numbers, step, data.dtype == np.float64)
         )
+
+    def _marginals(self, data: Blocks, levels: Levels) -> dict[str, Array]:
+        """Where each level of each channel begins and ends if its numbers are normal, cut into pieces."""
+        channels, K = self.input_shape_[0], len(levels.values)
+        counts = np.zeros((channels, K))
+        for rows, _ in data:
+            for c, part in enumerate(levels.places(rows).reshape(len(rows), channels, -1).swapaxes(0, 1)):  # fmt: skip
+                counts[c] += np.bincount(part.ravel(), minlength=K)
+        shares = counts / counts.sum(axis=1, keepdims=True)
+        shares = ((1 - SMOOTHED) * shares + SMOOTHED / K).repeat(PIECES, axis=1) / PIECES
+        below = np.pad(shares.cumsum(axis=1), ((0, 0), (1, 0)))
+        below[:, 0], below[:, -1] = below[:, 1] / 8, 1 - shares[:, -1] / 8  # ±∞ otherwise
+        wide = np.full(1, levels.step) / PIECES
+        return {"start": levels.values[:1], "wide": wide, "knots": ndtri(below)}
 
     def _loss(self) -> Any:
         return "module"
@@ -244,16 +262,20 @@ def make_image_transforms(
 def _build(make: Any, size: Any, numbers: dict[str, Array], step: float, wide: bool) -> Any:
     import torch
 
-    from lemmata.generate.flows.flow import Flow, Standardisation, StandardNormal
+    from lemmata.generate.flows.flow import Flow, Marginals, Standardisation, StandardNormal
     from lemmata.generate.flows.transforms import ClassAffine
 
-    unit, classes = Standardisation(size), len(numbers.get("shares", ()))
+    last: Any = Standardisation(size)
+    if "knots" in numbers:
+        numbers = {name: one for name, one in numbers.items() if name not in ("mean", "scale")}
+        last = Marginals(len(numbers["knots"]), numbers["knots"].shape[1] - 1)
+    classes = len(numbers.get("shares", ()))
     first = [ClassAffine(np.atleast_1d(size).tolist(), classes)] if classes else []
-    net = Flow([*first, *make(), unit], StandardNormal(size), classes, step)
+    net = Flow([*first, *make(), last], StandardNormal(size), classes, step)
     net = net.double() if wide else net  # before mean and scale are set: 1e150 is no float32
     for name, value in numbers.items():
-        buffer = getattr(net if name == "shares" else unit, name)
+        buffer = getattr(net if name == "shares" else last, name)
         buffer.copy_(torch.from_numpy(value).reshape(buffer.shape))
-    if not math.isfinite(float(unit.scale.log().sum())):
+    if "scale" in numbers and not math.isfinite(float(last.scale.log().sum())):
         raise ValueError("the rows are too large or too small for float32: pass float64.")
     return net

@@ -63,6 +63,51 @@ class Standardisation(nn.Module):
         return (x - self.mean) / self.scale, -self.scale.log().sum().expand(len(x))
 
 
+class Marginals(nn.Module):
+    """The increasing map, made of lines, that gives normal numbers the distribution of levels in a channel: not trained.
+
+    A flow of images ends with it: pixels are then normal one by one, and what is left to learn is how they depend.
+
+    Parameters
+    ----------
+    channels, pieces : int
+        Lines in each channel, all over the same distance; the first and the last go on outside.
+    """
+
+    start: Tensor
+    wide: Tensor
+    knots: Tensor
+
+    def __init__(self, channels: int, pieces: int):
+        super().__init__()
+        self.config = {"channels": channels, "pieces": pieces}
+        self.register_buffer("start", torch.zeros(()))
+        self.register_buffer("wide", torch.ones(()))
+        self.register_buffer("knots", torch.arange(pieces + 1.0).repeat(channels, 1))
+
+    def _at(self, piece: Tensor) -> Pair:
+        """The knot below each number, and the distance to the next."""
+        channel = torch.arange(len(self.knots), device=piece.device)[:, None, None]
+        here = channel * self.knots.shape[1] + piece
+        flat = self.knots.reshape(-1)
+        return flat[here], flat[here + 1] - flat[here]
+
+    def forward(self, z: Tensor) -> Pair:
+        inner = self.knots[:, 1:-1].contiguous()
+        columns = z.transpose(0, 1).flatten(1).contiguous()
+        piece = torch.searchsorted(inner, columns.detach(), right=True)
+        piece = piece.reshape(z.shape[1], len(z), *z.shape[2:]).transpose(0, 1)
+        knot, rise = self._at(piece)
+        log_det = -(rise / self.wide).log().flatten(1).sum(1)
+        return self.start + self.wide * (piece + (z - knot) / rise), log_det
+
+    def inverse(self, x: Tensor) -> Pair:
+        t = (x - self.start) / self.wide
+        piece = t.detach().floor().clamp(0, self.knots.shape[1] - 2).long()
+        knot, rise = self._at(piece)
+        return knot + (t - piece) * rise, (rise / self.wide).log().flatten(1).sum(1)
+
+
 class Flow(Chain):
     """The density of F_L ∘ … ∘ F_1 of a base density.
 

@@ -27,7 +27,9 @@ from lemmata.core.engine import run_tasks
 
 Array = np.ndarray
 CHUNK = 2**14  # values at a time: they stay in the cache while all lags are formed
-TASK = 2**17  # values that a thread takes
+TASK = (
+    2**21
+)  # values that a thread takes, 6 ms of work: below, waking threads costs more than they save
 
 
 @dataclass(frozen=True)
@@ -134,9 +136,11 @@ def sum_products(x: Array, order: int, origin: float) -> tuple[Array, float]:
             found[task, 0] += lines[:-1].T @ lines[:-1]
             found[task, 1] += lines[:-1].T @ lines[1:]
 
-    run_tasks(form, len(starts))
+    if len(starts) == 1:
+        form(0)
+    else:
+        run_tasks(form, len(starts))
     same, following = found.sum(axis=0)
     lags = range(order + 1)
-    return np.array([np.trace(same, k) + np.trace(following, k - L) for k in lags]), float(
-        sums.sum()
-    )
+    products = np.array([np.trace(same, k) + np.trace(following, k - L) for k in lags])
+    return products, float(sums.sum())
