@@ -17,6 +17,8 @@
     lemmata fit skipgram corpus.txt --set min_count=2 --save v.lemma
     lemmata nearest v.lemma king -n 10 && lemmata analogy v.lemma man king woman
 
+    lemmata fit vae images.npz --save m.lemma && lemmata sample m.lemma -n 64 --out grid.png
+
 Results go to stdout, everything else to stderr, so that commands can be joined by pipes. Only typer is imported until a
 command runs: `lemmata --help` has to be quick.
 """

@@ -1,4 +1,4 @@
-"""A saved model applied to the rows of a table: transform and predict."""
+"""A saved model applied to the rows of a table, transform and predict; and rows drawn from a model, sample."""
 
 from __future__ import annotations
 
@@ -77,6 +77,132 @@ def predict(
         _write(found, [f"{name}{j}" for j in range(found.shape[1])], out, as_json, safe_csv)
     else:
         _write(found[:, None], [name], out, as_json, safe_csv)
+
+
+PICTURES, ARRAYS = (".png",), (".npy", ".npz")
+MOST_DRAWN = 400  # images or series in a picture
+
+
+@shell.command
+def sample(
+    file: shell.ModelFile,
+    n: Annotated[int, typer.Option("-n", metavar="INT", min=1, help="How many rows.")] = 16,
+    out: Annotated[
+        Path,
+        typer.Option(
+            metavar="FILE", help="A .png picture, .npy, .npz, .csv or .csv.gz; - is csv on stdout."
+        ),
+    ] = Path("-"),
+    label: Annotated[
+        str | None,
+        typer.Option("--class", metavar="LABEL", help="The class to draw from, if it has classes."),
+    ] = None,
+    length: Annotated[
+        int | None, typer.Option(metavar="INT", min=1, help="Of series.  [default: 100]")
+    ] = None,
+    seed: Annotated[int, typer.Option(metavar="INT", help="Repeats the draws.")] = 0,
+    as_json: shell.AsJson = False,
+) -> None:
+    """Draw new rows from a generative model (VAE, NormalizingFlow, AR, a mixture).
+
+    Images become a grid in a picture, series lines, tables points; in a csv every row is a line of numbers."""
+    from lemmata import load
+
+    kind = out.suffix.lower()
+    if str(out) != "-":
+        if kind not in (*PICTURES, *ARRAYS) and not out.name.lower().endswith((".csv", ".csv.gz")):
+            raise ValueError(f"{out}: samples are written as .png, .npy, .npz, .csv or .csv.gz.")
+        shell.check_writable(out, str(file))
+    if kind in PICTURES and n > MOST_DRAWN:
+        raise ValueError(
+            f"a picture shows up to {MOST_DRAWN} draws, not {n:,}; write a .npy, or pass -n 400."
+        )
+    drawn = _draw(load(file), n, label, length, seed)
+    if kind in PICTURES or kind == ".npz":
+        from lemmata.core.store import write_atomically
+
+        write_atomically(out, _picture(drawn, length) if kind in PICTURES else _archive(drawn))
+    elif kind == ".npy":
+        _write(drawn, [], out, False, False)
+    else:
+        rows = drawn.reshape(len(drawn), -1)
+        return _write(rows, [f"x{j}" for j in range(rows.shape[1])], out, as_json, False)
+    if as_json:
+        shell.print_json({"out": str(out), "shape": list(drawn.shape)})
+
+
+def _draw(model: Any, n: int, label: str | None, length: int | None, seed: int) -> Any:
+    from inspect import signature
+
+    from lemmata.core.supervised import list_classes
+
+    name, draw = type(model).__name__, getattr(model, "sample", None)
+    takes = signature(draw).parameters if draw is not None else {}
+    if "n_samples" not in takes:
+        raise TypeError(f"a {name} draws no rows; VAE, NormalizingFlow, AR and mixtures do.")
+    if length is not None and "length" not in takes:
+        raise ValueError(f"--length is of series, and a {name} draws rows of one width.")
+    settings: dict[str, Any] = {"length": length or 100} if "length" in takes else {}
+    if "random_state" in takes:
+        settings["random_state"] = seed
+    else:
+        model.random_state = seed
+    if label is not None:
+        classes = getattr(model, "classes_", None)
+        if classes is None or "y" not in takes:
+            raise ValueError(f"this {name} was fitted without classes: leave out --class.")
+        known = {str(one): one for one in classes.tolist()}
+        known |= {f"{one:g}": one for one in classes.tolist() if isinstance(one, float)}
+        if label not in known:
+            raise ValueError(f"there is no class {label[:80]!r}; it knows {list_classes(classes)}.")
+        settings["y"] = known[label]
+    drawn = draw(n, **settings)  # type: ignore[misc]
+    return drawn[0] if isinstance(drawn, tuple) else drawn
+
+
+def _archive(drawn: Any) -> bytes:
+    import io
+
+    import numpy as np
+
+    buffer = io.BytesIO()
+    np.savez_compressed(buffer, X=drawn)
+    return buffer.getvalue()
+
+
+def _picture(drawn: Any, length: int | None) -> bytes:
+    """A grid of images, lines of series or of wide rows, points of two columns."""
+    import io
+
+    import numpy as np
+    from matplotlib.figure import Figure
+
+    buffer, n = io.BytesIO(), len(drawn)
+    if drawn.ndim == 4:
+        columns = int(np.ceil(np.sqrt(n)))
+        channels, height, width = drawn.shape[1:]
+        low, high = float(drawn.min()), float(drawn.max())
+        rows = -(-n // columns)
+        grid = np.full((rows, height + 1, columns, width + 1, channels), high or 1.0)
+        scattered = grid.swapaxes(1, 2).reshape(rows * columns, height + 1, width + 1, channels)
+        scattered[:n, :height, :width] = drawn.transpose(0, 2, 3, 1)
+        grid = scattered.reshape(rows, columns, height + 1, width + 1, channels).swapaxes(1, 2)
+        whole = grid.reshape(rows * (height + 1), columns * (width + 1), channels)[:-1, :-1]
+        figure = Figure(figsize=(6, 6 * whole.shape[0] / whole.shape[1]))
+        axes = figure.add_axes((0, 0, 1, 1))
+        shown = whole[..., 0] if channels != 3 else np.clip((whole - low) / ((high - low) or 1), 0, 1)  # fmt: skip
+        axes.imshow(shown, cmap="gray", vmin=low, vmax=high, interpolation="nearest")
+        axes.axis("off")
+    else:
+        figure = Figure(figsize=(6, 4), layout="constrained")
+        axes = figure.add_subplot()
+        if drawn.shape[1] == 2 and length is None:
+            axes.plot(*drawn.T, ".", markersize=3)
+        else:
+            axes.plot(drawn.T, linewidth=0.8, alpha=max(0.2, min(1.0, 8 / n)))
+            axes.set_xlabel("position")
+    figure.savefig(buffer, format="png", dpi=150)
+    return buffer.getvalue()
 
 
 def _load_model(file: Path, data: str, out: Path, method: str) -> Any:

@@ -172,7 +172,7 @@ def _fit_to_file(
         if check_all:
             model.certificate_ = model.certify(documents)
         return model, None
-    rows = table.read(data, holes=tables.takes_holes(model))
+    rows = table.read(data, holes=tables.takes_holes(model), images=hasattr(model, "input_shape"))
     tables.needs_target(model, rows.y)
     tables.fit_whole(model, rows.X, rows.y, watch)
     if rows.names is not None:

@@ -50,15 +50,17 @@ class TableOptions:
                 f"{name} reads a text, which has no columns; leave out the options of tables."
             )
 
-    def read(self, data: str, model: Any = None, *, holes: bool = False) -> Any:
+    def read(
+        self, data: str, model: Any = None, *, holes: bool = False, images: bool = False
+    ) -> Any:
         """Read the matrix in a file; for a model its columns, by name where both have names, so that order does not matter."""
         from lemmata.data import read_matrix
 
         options: dict[str, Any] = asdict(self) | {"drop": tuple(self.drop or ())}
         if model is not None:
             options |= {"columns": column_names(model), "n_features": model.n_features_in_}
-            holes = holes or takes_holes(model)
-        matrix = read_matrix(data, **options, holes=holes)
+            holes, images = holes or takes_holes(model), hasattr(model, "input_shape")
+        matrix = read_matrix(data, **options, holes=holes, images=images)
         if matrix.unused:
             names = ", ".join(map(repr, matrix.unused[:8])) + (
                 ", …" if len(matrix.unused) > 8 else ""

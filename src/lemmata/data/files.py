@@ -36,6 +36,7 @@ def read_matrix(
     n_features: int | None = None,
     holes: bool = False,
     decimal: str = ".",
+    images: bool = False,
 ) -> Matrix:
     """Read a table of numbers.
 
@@ -50,6 +51,7 @@ def read_matrix(
     n_features : the width of an svmlight file, which may not mention its last columns
     decimal : "," if numbers are written 3,14; a csv whose cells are separated by commas cannot
     holes : whether empty cells (NA, null) of a csv and nulls of a parquet file become NaN; otherwise they are refused
+    images : whether arrays may have three or four axes, (n, H, W) or (n, C, H, W); otherwise they are refused
     """
     if decimal not in (".", ","):
         raise ValueError(f"decimal={decimal[:40]!r} is not accepted; pass '.' or ','.")
@@ -65,8 +67,8 @@ def read_matrix(
         "csv": lambda: read_csv(
             Text.of(path), choice, header, "\t" if ".tsv" in path.suffixes else None, decimal
         ),
-        "npy": lambda: select(_read_npy(path), None, choice),
-        "npz": lambda: _read_npz(path, array, choice),
+        "npy": lambda: select(_read_npy(path, images), None, choice),
+        "npz": lambda: _read_npz(path, array, choice, images),
         "parquet": lambda: _read_parquet(path, choice),
         "svmlight": lambda: read_svmlight(path, n_features, choice),
     }
@@ -139,15 +141,15 @@ def _load(path: Path, mmap: bool = False) -> Any:
         raise UnreadableData(f"it is damaged or truncated ({error}); write it again.") from error
 
 
-def _read_npy(path: Path) -> np.ndarray:
+def _read_npy(path: Path, images: bool) -> np.ndarray:
     X = _load(path, mmap=path.stat().st_size > MEMMAP_BYTES)
     if not isinstance(X, np.ndarray):
         X.close()
         raise UnreadableData("it is an archive of arrays; name it .npz.")
-    return numeric(X, "it")
+    return numeric(X, "it", images)
 
 
-def _read_npz(path: Path, array: str | None, choice: Choice) -> Matrix:
+def _read_npz(path: Path, array: str | None, choice: Choice, images: bool) -> Matrix:
     archive = _load(path)
     if isinstance(archive, np.ndarray):
         raise UnreadableData("it is a single array; name it .npy.")
@@ -157,7 +159,7 @@ def _read_npz(path: Path, array: str | None, choice: Choice) -> Matrix:
 
             return select(sp.csr_array(sp.load_npz(path)), None, choice)
         name = _array_name(archive, array)
-        X = numeric(_member(archive, name), f"the array {name!r}")
+        X = numeric(_member(archive, name), f"the array {name!r}", images)
         if choice.target in archive.files:
             y = _member(archive, choice.target)
             if y.shape != X.shape[:1]:

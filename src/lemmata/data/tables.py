@@ -78,7 +78,9 @@ def position_of(column: str, names: Sequence[str] | None, width: int) -> int:
 
 
 def select(X: Any, names: Sequence[str] | None, choice: Choice, y=None) -> Matrix:
-    """The wanted columns of a whole matrix."""
+    """The wanted columns of a whole matrix; images are whole."""
+    if X.ndim > 2:
+        return Matrix(X, y)
     kept, target = choice.of(names, X.shape[1])
     if target is not None:
         y = np.asarray(X[:, [target]].todense() if hasattr(X, "todense") else X[:, target]).ravel()
@@ -89,13 +91,13 @@ def select(X: Any, names: Sequence[str] | None, choice: Choice, y=None) -> Matri
     )
 
 
-def numeric(X: np.ndarray, what: str) -> np.ndarray:
-    """A two-dimensional array of real numbers, or a message."""
+def numeric(X: np.ndarray, what: str, images: bool = False) -> np.ndarray:
+    """A two-dimensional array of real numbers, or one of images, or a message."""
     if X.dtype.kind not in "biuf":
         raise UnreadableData(
             f"{what} holds {X.dtype}, not real numbers; save it as float32 or float64."
         )
-    if X.ndim != 2:
+    if X.ndim != 2 and not (images and X.ndim in (3, 4)):
         shape = " × ".join(map(str, X.shape)) or "a single number"
         raise UnreadableData(
             f"{what} has {X.ndim} axes ({shape}); a matrix has two: reshape it to rows × columns."
