@@ -15,6 +15,7 @@ __getattr__, __dir__, __all__ = lazily(
         "flows.estimator": "NormalizingFlow",
         "vae.estimator": "VAE",
         "foreign": "Density",
+        "diffusion.denoisers": "Denoiser",
         "judging": "Samples classifier_score cross_play frechet_distance kernel_test overlap",
     },
 )

@@ -46,13 +46,13 @@ class Samples:
     """
 
     def __init__(self, rows: Any, classes: Any = None):
-        self.rows = _as_rows(rows, "samples", finite=False)
+        self.rows = as_rows(rows, "samples", finite=False)
         self.classes = None if classes is None else np.asarray(classes)
         if self.classes is not None and self.classes.shape != (len(self.rows),):
             raise ValueError(f"classes have shape {self.classes.shape} for {len(self.rows):,} samples.")  # fmt: skip
 
 
-def _as_rows(X: Any, name: str, finite: bool = True) -> Array:
+def as_rows(X: Any, name: str, finite: bool = True) -> Array:
     """A table of numbers, (n, d): images are flattened."""
     X = X.detach().cpu().numpy() if hasattr(X, "detach") else np.asarray(X)
     if X.ndim < 2 or X.dtype.kind not in "fiub" or len(X) < 2:
@@ -68,11 +68,11 @@ def answer(model: Samples, request: Request) -> Certificate:
     """Certify samples for `lemmata.certify`: X is what their generator was trained on."""
     request.need_data(model)
     more = request.take(model, ("X_test", "y_test"))
-    X = _as_rows(request.X, "X")
+    X = as_rows(request.X, "X")
     found: dict[str, Any] = {"samples": Blocks.of(model.rows), "sample_classes": model.classes}
     for name, rows in (("samples", model.rows), ("X_test", more.get("X_test"))):
         if rows is not None:
-            rows = rows if name == "samples" else _as_rows(rows, name)
+            rows = rows if name == "samples" else as_rows(rows, name)
             _require_alike(name, rows, X)
             found[name] = Blocks.of(rows)
     found["y_test"] = more.get("y_test")
@@ -106,7 +106,7 @@ def frechet_distance(A: Any, B: Any) -> float:
     With Σ_A = PᵀP and Σ_B = QᵀQ the trace of the root is ‖PQᵀ‖_*, so that no root is taken. It depends on the features and
     shrinks with the number of rows: compare with that of data to data at the same n. Of Inception's features it is called FID.
     """
-    A, B = _as_rows(A, "A"), _as_rows(B, "B")
+    A, B = as_rows(A, "A"), as_rows(B, "B")
     _require_columns(A, B)
     centred = ((X - X.mean(axis=0)) / np.sqrt(len(X) - 1) for X in (A, B))
     P, Q = (np.asarray(np.linalg.qr(X, mode="r")) for X in centred)
@@ -126,7 +126,7 @@ class Overlap(NamedTuple):
 
 def overlap(samples: Any, X: Any, k: int = 5) -> Overlap:
     """Precision, recall, density and coverage by balls around each row that reach its k-th neighbour."""
-    S, X = _as_rows(samples, "samples"), _as_rows(X, "X")
+    S, X = as_rows(samples, "samples"), as_rows(X, "X")
     _require_columns(S, X)
     if not 1 <= k < min(len(S), len(X)):
         raise ValueError(f"k={k} with {len(S)} samples and {len(X)} rows: pass 1 ≤ k < both.")
@@ -161,7 +161,7 @@ def kernel_test(samples: Any, X: Any, shuffles: int = 499, random_state: int = 0
 
     MMD² = wᵀKw with w = 1/n on samples, −1/m on rows; the diagonal is left out, so that its mean is 0 for equal laws.
     """
-    S, X = _as_rows(samples, "samples"), _as_rows(X, "X")
+    S, X = as_rows(samples, "samples"), as_rows(X, "X")
     _require_columns(S, X)
     both, n, m = np.concatenate([S, X]), len(S), len(X)
     D = cdist(both, both, "sqeuclidean")
@@ -191,7 +191,7 @@ class ToldApart(NamedTuple):
 
 def classifier_score(samples: Any, X: Any, random_state: int = 0) -> ToldApart:
     """Train a classifier on one half of samples and rows, and count what it gets right of the other: 0.5 is the best."""
-    S, X = _as_rows(samples, "samples"), _as_rows(X, "X")
+    S, X = as_rows(samples, "samples"), as_rows(X, "X")
     _require_columns(S, X)
     rng, half = np.random.default_rng(random_state), min(len(S), len(X)) // 2
     S, X = rng.permutation(S)[: 2 * half], rng.permutation(X)[: 2 * half]

@@ -185,5 +185,6 @@ CERTIFIERS: tuple[tuple[tuple[str, ...], str], ...] = (
         "generate.foreign:answer",
     ),
     (("lemmata.generate.Samples",), "generate.judging:answer"),
+    (("lemmata.generate.Denoiser",), "generate.diffusion.denoisers:answer"),
     (("torch.nn.Module",), "nets.certifying:answer"),
 )  # fmt: skip

@@ -1,0 +1,98 @@
+"""From noise back to patterns: one loop, with the step passed in (CIL 5.5.2–5.5.3; ML "Diffusion models").
+
+A step leads from x_t to x_s, s < t, given ξ̂ = E[ξ|x_t]. With α = ᾱ_t/ᾱ_s, β² = 1 − α² of that step and σ = β̄/ᾱ:
+
+    ancestral         (x − β² ξ̂/β̄_t)/α + σ_s z        CIL's algorithm; σ_s between β β̄_s/β̄_t (exact for one point) and
+                                                        β (exact for N(0, I))
+    euler-maruyama    (2 − α) x − β² ξ̂/β̄_t + β z       ML's; right to first order only: on N(0, I) its variance tends to
+                                                        (2 − δ)/(2 − 3δ + 2δ² − δ³) ≈ 1 + δ, δ = 1 − α
+    ddim              ᾱ_s (x/ᾱ_t + (σ_s − σ_t) ξ̂)      Euler's method on dy/dσ = ξ̂, y = x/ᾱ, the flow of the same laws
+    heun              the same with the mean of ξ̂ at both ends: second order
+
+No noise enters in the last step. x may be an array or a tensor.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from itertools import pairwise
+from typing import Any
+
+from lemmata.generate.diffusion.schedules import NoiseSchedule
+
+Noise = Callable[[Any, int], Any]  # (x_t, t) ↦ ξ̂
+Draw = Callable[[Any], Any]  # fresh N(0, I), of the shape of x
+
+
+def ancestral(predict: Noise, draw: Draw, schedule: NoiseSchedule, share: float = 0.0) -> Callable:
+    """share : of the way from the least to the largest deviation, 0 … 1."""
+
+    def step(x: Any, t: int, s: int) -> Any:
+        a, (b_t, b_s) = schedule.alpha_bar[t] / schedule.alpha_bar[s], schedule.beta_bar[[t, s]]
+        b = ((1 - a) * (1 + a)) ** 0.5
+        mean = (x - b**2 / b_t * predict(x, t)) / a
+        deviation = b * (b_s / b_t) ** (1 - share) if b_s > 0 else 0.0
+        return mean + deviation * draw(x) if s > 0 else mean
+
+    return step
+
+
+def euler_maruyama(predict: Noise, draw: Draw, schedule: NoiseSchedule) -> Callable:
+    def step(x: Any, t: int, s: int) -> Any:
+        a = schedule.alpha_bar[t] / schedule.alpha_bar[s]
+        square = (1 - a) * (1 + a)
+        mean = (2 - a) * x - square / schedule.beta_bar[t] * predict(x, t)
+        return mean + square**0.5 * draw(x) if s > 0 else mean
+
+    return step
+
+
+def ddim(predict: Noise, draw: Draw, schedule: NoiseSchedule) -> Callable:
+    def step(x: Any, t: int, s: int) -> Any:
+        return move(x, t, s, predict(x, t), schedule)
+
+    return step
+
+
+def heun(predict: Noise, draw: Draw, schedule: NoiseSchedule) -> Callable:
+    def step(x: Any, t: int, s: int) -> Any:
+        here = predict(x, t)
+        ahead = move(x, t, s, here, schedule)
+        return move(x, t, s, (here + predict(ahead, s)) / 2, schedule) if s > 0 else ahead
+
+    return step
+
+
+def move(x: Any, t: int, s: int, noise: Any, schedule: NoiseSchedule) -> Any:
+    """Follow dy/dσ = ξ̂ from t to s, up or down in time, with one ξ̂ for all of the way."""
+    change = schedule.noise_ratio[s] - schedule.noise_ratio[t]
+    return schedule.alpha_bar[s] * (x / schedule.alpha_bar[t] + change * noise)
+
+
+SAMPLERS: dict[str, Callable[..., Callable]] = {
+    "ancestral": ancestral,
+    "euler-maruyama": euler_maruyama,
+    "ddim": ddim,
+    "heun": heun,
+}
+
+
+def trajectory(
+    x: Any,
+    predict: Noise,
+    draw: Draw,
+    schedule: NoiseSchedule,
+    sampler: str = "heun",
+    steps: int = 50,
+) -> Iterator[Any]:
+    """x_T, then x at each of the times on the way to x_0.
+
+    x : noise, N(0, I), of the shape of a batch
+    """
+    if sampler not in SAMPLERS:
+        raise ValueError(f"sampler={sampler!r}; pass {', '.join(map(repr, SAMPLERS))}.")
+    step, times = SAMPLERS[sampler](predict, draw, schedule), schedule.times(steps)
+    yield x
+    for t, s in pairwise(times):
+        x = step(x, int(t), int(s))
+        yield x

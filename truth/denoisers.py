@@ -1,0 +1,88 @@
+"""Planted denoisers: those of mixtures of normals are known exactly, in all four targets; spoiled ones read v as noise, take
+another time or ᾱ² for ᾱ, predict a constant, or jump. Schedules that end in noise, and that do not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+import lemmata
+from lemmata.generate import Denoiser
+from lemmata.generate.diffusion.exact import MixtureDenoiser
+from lemmata.generate.diffusion.schedules import make_schedule
+from lemmata.generate.diffusion.targets import TARGETS
+from truth.harness import Case, problems
+
+STEPS, ROWS, COLUMNS = 400, 1500, 3
+CLAIMS = ("beats_linear_denoiser", "noise_adds_up", "starts_from_noise", "sampler_inverts")
+
+
+def _plant(seed: int, modes: int) -> tuple[MixtureDenoiser, np.ndarray, np.ndarray]:
+    """The best denoiser of a mixture with deviations near 1, rows, and new rows."""
+    rng = np.random.default_rng(seed)
+    means = rng.normal(size=(modes, COLUMNS)) * (modes > 1)
+    roots = rng.normal(size=(modes, COLUMNS, COLUMNS)) * (0.3 if modes > 1 else 0.7)
+    covariances = roots @ roots.transpose(0, 2, 1) + 0.05 * np.eye(COLUMNS)
+    schedule = make_schedule("cosine", STEPS)
+    best = MixtureDenoiser(np.full(modes, 1 / modes), means, covariances, schedule)
+    return best, best.draw(ROWS, rng), best.draw(ROWS, rng)
+
+
+def _as_target(best: MixtureDenoiser, kind: str) -> Any:
+    """The same denoiser as a prediction of another kind."""
+
+    def predict(x: np.ndarray, t: int) -> np.ndarray:
+        a, b, noise = best.schedule.alpha_bar[t], best.schedule.beta_bar[t], best(x, t)
+        clean = (x - b * noise) / a
+        return {"noise": noise, "x0": clean, "v": a * noise - b * clean, "score": -noise / b}[kind]
+
+    return predict
+
+
+@problems(seeds=20, quick=1)
+def mixtures(seed: int) -> Iterator[Case]:
+    for modes in (1, 4):
+        best, X, new = _plant(seed, modes)
+        a = best.schedule.alpha_bar[1:]
+
+        def certify(function, alpha_bar=a, predict="noise", X=X, new=new):
+            denoiser = Denoiser(function, alpha_bar, predict)
+            return lemmata.certify(denoiser, X, X_test=new, seconds=60)
+
+        law = "normal rows" if modes == 1 else "a mixture"
+        truths = {**dict.fromkeys(CLAIMS, True)}
+        for kind in TARGETS:
+            found = certify(_as_target(best, kind), predict=kind)
+            yield Case(f"exact {kind}, {law}", found, truths, easy=CLAIMS[1:])
+        worse = {"beats_linear_denoiser": False}
+        easy = ("beats_linear_denoiser",)
+        spoilt = {
+            "v read as noise": certify(_as_target(best, "v")),
+            "a constant": certify(lambda x, t: 0 * x),
+            "noise read as v": certify(best, predict="v"),
+            "alphas_cumprod for its root": certify(best, a**2),
+            "time 40 steps off": certify(lambda x, t, best=best: best(x, max(t - 40, 1))),
+        }
+        rough = certify(lambda x, t, best=best: best(x, t) + np.sign(np.sin(99 * x)) / 2)
+        jumps = {"sampler_inverts": False, **worse}
+        yield Case(f"one that jumps, {law}", rough, jumps, easy=tuple(jumps))
+        for label, found in spoilt.items():
+            yield Case(f"{label}, {law}", found, worse, easy if "constant" in label else ())
+
+
+@problems(seeds=20, quick=1)
+def endings(seed: int) -> Iterator[Case]:
+    """Rows at one point far out: the total variation is 2Φ(ᾱ‖μ‖/2β̄) − 1, of them and of no bound."""
+    rng = np.random.default_rng(seed)
+    X = 8 / np.sqrt(64) + 1e-3 * rng.normal(size=(200, 64))
+    for last, good in ((1e-3, True), (0.0047**0.5, False), (0.3, False)):
+        a = np.linspace(1, last, STEPS + 1)[1:]
+        found = lemmata.certify(Denoiser(lambda x, t: 0 * x, a), X, seconds=60)
+        truths = {"starts_from_noise": good, "noise_adds_up": True}
+        yield Case(f"ends at {last:.3g}", found, truths, easy=tuple(truths))
+    a = np.linspace(1, 0.01, STEPS + 1)[1:]
+    a[20] = a[19]
+    found = lemmata.certify(Denoiser(lambda x, t: 0 * x, a), X, seconds=60)
+    yield Case("a step that adds no noise", found, {"noise_adds_up": False}, ("noise_adds_up",))
