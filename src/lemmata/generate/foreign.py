@@ -24,10 +24,12 @@ from typing import Any
 import numpy as np
 
 from lemmata.audit.generate.densities import DENSITY_CLAIMS
+from lemmata.audit.generate.pixels import FOREIGN_LEVEL_CLAIMS
 from lemmata.core.blocks import Blocks
 from lemmata.core.certificate import Certificate, Fit
 from lemmata.core.certification.certify import Request
 from lemmata.core.validation import check_weights
+from lemmata.generate.levels import Levels
 from lemmata.registry import is_named
 
 Array = np.ndarray
@@ -44,13 +46,21 @@ class Density:
         It is called with arrays of float64; one that takes tensors only, with those.
     sample : function of n, optional
         It draws n rows.
+    levels : numbers, optional
+        Those that rows may hold, where they have probabilities and no densities: `log_prob` is then ln P.
     """
 
-    def __init__(self, log_prob: Callable[[Any], Any], sample: Callable[[int], Any] | None = None):
+    def __init__(
+        self,
+        log_prob: Callable[[Any], Any],
+        sample: Callable[[int], Any] | None = None,
+        levels: Any = None,
+    ):
         if not callable(log_prob):
             kind = type(log_prob).__name__
             raise TypeError(f"log_prob is a {kind}; pass a function of rows that gives ln p.")
         self.log_prob, self.sample = log_prob, sample
+        self.levels = None if levels is None else np.unique(np.asarray(levels, dtype=np.float64))
 
     def __call__(self, rows: Array) -> Array:
         try:
@@ -94,6 +104,10 @@ def _rows(X: Any, name: str) -> Blocks:
 
 def _describe(model: Any, data: Blocks) -> tuple[Any, dict[str, Any]]:
     """The claims about a density, and its attributes in our words."""
+    if isinstance(model, Density) and model.levels is not None:
+        for rows, _ in data:
+            Levels(model.levels).places(rows)  # refuses others
+        return FOREIGN_LEVEL_CLAIMS, {"log_density": model, "levels_": model.levels}
     if isinstance(model, Density):
         return DENSITY_CLAIMS, {"log_density": model}
     from lemmata.audit.generate.flows import FOREIGN_FLOW_CLAIMS, PLANAR_CLAIMS, Bijection

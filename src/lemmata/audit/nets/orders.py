@@ -75,14 +75,24 @@ def along_numbers(output: Any, shape: tuple[int, ...]) -> tuple[Any, bool]:
     raise k.CannotTell(f"the output has shape {sides}: no axes of the inputs' {shape} to compare")
 
 
-def changes_of(own: Copy, examples: Examples, key: Any, masks: Array, seed: int) -> tuple[Array, float]:  # fmt: skip
+def opposite_content(tensor: Any, seed: int) -> Any:
+    """The other end of the range everywhere, which is another level; of tokens, and with later seeds, `other_content`."""
+    import torch
+
+    if seed > 0 or not tensor.is_floating_point():
+        return other_content(tensor, seed)
+    low, high = tensor.double().min(), tensor.double().max()
+    return torch.where(tensor > (low + high) / 2, low, high + (high == low))
+
+
+def changes_of(own: Copy, examples: Examples, key: Any, masks: Array, other: Any) -> tuple[Array, float]:  # fmt: skip
     """(m, T or pixels): the largest change of each output of the row that has other content at each mask (m, T); and the
     largest output."""
     import torch
 
     tensor = examples[key]
     shape, n = tuple(tensor.shape[1:]), len(tensor)
-    other, found, largest = other_content(tensor, seed), [], 0.0
+    found, largest = [], 0.0
     step = max(1, AT_ONCE // math.prod(shape))
     for start in range(0, len(masks), step):
         mask = torch.from_numpy(masks[start : start + step]).reshape(-1, *shape)
@@ -119,7 +129,8 @@ def look_in_order(own: Copy, examples: Examples, key: Any, scan: Scan) -> OrderL
     cuts = np.unique(np.linspace(0, T - 1, min(T, CUTS)).astype(int))
     worst, where, reaches = 0.0, "", False
     for kind, masks in enumerate((ranks >= cuts[:, None], ranks == cuts[:, None])):
-        moved, largest = changes_of(own, examples, key, masks, kind)
+        content = (other_content, opposite_content)[kind](examples[key], 0)
+        moved, largest = changes_of(own, examples, key, masks, content)
         early = np.where(of_outputs <= cuts[:, None], moved, 0.0) / max(largest, 1e-300)
         reaches = reaches or bool(
             (np.where(of_outputs > cuts[:, None], moved, 0.0) > SAME * largest).any()
@@ -162,7 +173,8 @@ def blind_numbers(
         left = np.flatnonzero(asked & ~reached)
         if len(left):
             masks = scan.ranks == left[:, None]
-            moved, largest = changes_of(own, examples, key, masks, seed)
+            content = opposite_content(examples[key], seed)
+            moved, largest = changes_of(own, examples, key, masks, content)
             reached[left] = moved[:, scan.order[t]] > SAME * largest
     if not reached.any():
         raise k.CannotTell("no output depends on another number")
@@ -175,7 +187,8 @@ def blind_numbers(
 
 def judge_window(own: Copy, examples: Examples, key: Any, scan: Scan, window: Any) -> k.Evidence:
     asked, blind, (up, side) = blind_numbers(own, examples, key, scan, window)
-    note = f"{len(asked)} numbers, {up} rows up and {side} columns to each side"
+    where = f"{up} rows up and {side} columns to each side" if scan.rows > 1 else "before the last"
+    note = f"{len(asked)} numbers, {where}"
     if not len(blind):
         return k.at_most(0.0, 0.0, unit="blind", note=note, kind=k.PROVED)
     r, c = np.divmod(blind[-1], scan.columns)

@@ -52,7 +52,7 @@ TWO = Interval(Integral, 2, None, closed="left")
 class LevelModel(DensityModel):
     """A generative model of numbers that have levels; with y it is one for each class."""
 
-    usual_batch: ClassVar[int] = 32
+    usual_batch: ClassVar[int] = 16
     stored: ClassVar[Mapping[str, str | type]] = {
         **Generative.stored,
         "levels_": "audited",
@@ -213,8 +213,8 @@ class PixelCNN(LevelModel, Generative):
         The scanning order: "raster" (rows from the top, each from the left), "columns", or a
         permutation of the H·W pixels; channels of a pixel follow each other.""")  # fmt: skip
     channels: int = parameter(32, COUNT, before="optimizer").doc("Features of each stack.")
-    n_blocks: int = parameter(5, COUNT, before="optimizer").doc("Gated residual blocks.")
-    kernel: int = parameter(3, Interval(Integral, 3, None, closed="left"), before="optimizer").doc("""
+    n_blocks: int = parameter(3, COUNT, before="optimizer").doc("Gated residual blocks.")
+    kernel: int = parameter(5, Interval(Integral, 3, None, closed="left"), before="optimizer").doc("""
         The side of a masked kernel, odd. The window reaches n_blocks·(kernel − 1)/2 pixels to each
         side, and one more up.""")
     hidden: int = parameter(64, COUNT, before="optimizer").doc("""
