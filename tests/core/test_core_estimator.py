@@ -633,7 +633,5 @@ def test_an_argument_of_100_kb_is_not_repeated():
     ("name", "parameter"), [("PCA", "n_components"), ("KMeans", "n_clusters"), ("PCA", "tol")]
 )
 def test_a_truth_value_is_no_number(name, parameter):
-    with pytest.raises(
-        ValueError, match=f"{name}: {parameter}=True is a truth value; pass a number"
-    ):
+    with pytest.raises(ValueError, match=f"{name}: {parameter}=True is a bool; pass a number"):
         getattr(lemmata, name)(**{parameter: True}).fit(np.eye(3))

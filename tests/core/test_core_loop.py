@@ -185,7 +185,7 @@ def test_a_non_finite_objective_ends_the_run_at_once_with_the_last_good_state(ho
 
 
 def test_a_first_state_that_is_not_finite_is_an_error_with_a_hint():
-    with pytest.raises(StepFailed, match=r"the objective of the first state is nan; lower rate"):
+    with pytest.raises(StepFailed, match=r"the first objective is nan; lower rate"):
         run(Halving(), np.array([1.0, np.nan]), rng=0)
 
 

@@ -101,9 +101,7 @@ def test_children_that_diverge_are_survived(at):
 
 
 def test_children_that_are_all_lost_at_once_are_an_error_with_the_childs_hint():
-    with pytest.raises(
-        StepFailed, match=r"Restarts: the objective of the first state is nan; lower rate"
-    ):
+    with pytest.raises(StepFailed, match=r"Restarts: the first objective is nan; lower rate"):
         run(Restarts(Halving(), n=3), np.array([np.nan]), rng=0)
 
 

@@ -501,5 +501,5 @@ def test_states_of_the_version_before_leaps_are_read_and_go_on():
     assert same(read, replace(state, leapt=np.inf))
     ends = [run(algorithm, data, start=one, stop=MaxSteps(200)).state.loss for one in (state, read)]
     assert ends[1] == pytest.approx(ends[0], abs=1e-6)
-    with pytest.raises(store.StoreError, match="are not those of its version 3"):
+    with pytest.raises(store.StoreError, match="are not those of version 3"):
         store.decode({**written, "version": 1, "fields": old}, dict(arrays))

@@ -103,11 +103,8 @@ class Blocks:
 
     @property
     def in_memory(self) -> bool:
-        return (
-            self.source is not None
-            and not isinstance(self.source, np.memmap)
-            and not is_dask(self.source)
-        )
+        elsewhere = isinstance(self.source, np.memmap) or is_dask(self.source)
+        return self.source is not None and not elsewhere
 
     @property
     def size(self) -> int:
@@ -116,9 +113,9 @@ class Blocks:
 
     @property
     def total_weight(self) -> float:
-        return (
-            self.shape[0] if self.weights is None else float(np.sum(self.weights, dtype=np.float64))
-        )
+        if self.weights is None:
+            return self.shape[0]
+        return float(np.sum(self.weights, dtype=np.float64))
 
     def __iter__(self) -> Iterator[tuple[Any, np.ndarray | None]]:
         start = 0
@@ -271,9 +268,7 @@ def _of_dask(X, weights, allow_nan):
     if X.ndim != 2:
         raise ValueError(f"the dask array has {X.ndim} dimensions; a matrix has two.")
     if any(np.isnan(size) for axis in X.chunks for size in axis):
-        raise ValueError(
-            "the dask array has chunks of unknown size; call X.compute_chunk_sizes() first."
-        )
+        raise ValueError("the dask array has chunks of unknown size: call X.compute_chunk_sizes().")
     if X.dtype.kind not in "biuf":
         raise ValueError(f"the dask array has dtype {X.dtype}; blocks hold real numbers.")
     X = X.rechunk({1: -1}) if X.numblocks[1] > 1 else X  # a block has all columns
@@ -307,9 +302,7 @@ def _of_stream(X, weights, allow_nan):
         width = rows.shape[1]
         dtypes.add(rows.dtype)
     if width is None:
-        raise ValueError(
-            "the stream of blocks is empty; it has to give at least one block of rows."
-        )
+        raise ValueError("the stream of blocks is empty; pass at least one block of rows.")
     dtype = np.result_type(*dtypes)
 
     def cut():
@@ -343,14 +336,11 @@ def checked_block(
     """One block of a stream, as float rows of the right width; it begins at `first_row` of the whole, if that is known."""
     validation.refuse_malformed(block, "a block")
     # a worker's may be unaligned
-    rows = (
-        _canonical(sp.csr_array(block))
-        if sp.issparse(block)
-        else np.require(block, requirements="A")
-    )
+    sparse = sp.issparse(block)
+    rows = _canonical(sp.csr_array(block)) if sparse else np.require(block, requirements="A")
     if rows.ndim != 2:
         raise ValueError(
-            f"a block has shape {rows.shape}; a block is two-dimensional: rows × features."
+            f"a block has shape {rows.shape}; pass two-dimensional ones: rows × features."
         )
     if width is not None and rows.shape[1] != width:
         raise ValueError(

@@ -62,10 +62,8 @@ storable(Claim)  # files hold it; the kernel of the trusted base knows no files
 
 INTERRUPTED = "interrupted"  # the note of claims that Ctrl-C left unchecked
 LARGE = 2**20  # bytes of a witness that is not written to files
-ALWAYS = (
-    "attributes_sound",
-    "statements_true",
-)  # begin every certificate; shown where they do not hold
+# begin every certificate; shown where they do not hold
+ALWAYS = ("attributes_sound", "statements_true")
 
 
 class NotCertified(RuntimeError):

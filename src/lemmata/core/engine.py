@@ -52,14 +52,9 @@ from lemmata.core.validation import FINITE, NOT_NAN, refuse_result
 
 def cores() -> int:
     """The number of cores that this process may use; LEMMATA_THREADS overrides it."""
-    asked = os.environ.get("LEMMATA_THREADS")
-    return (
-        max(1, int(asked))
-        if asked
-        else len(os.sched_getaffinity(0))
-        if hasattr(os, "sched_getaffinity")
-        else os.cpu_count() or 1
-    )
+    if asked := os.environ.get("LEMMATA_THREADS"):
+        return max(1, int(asked))
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def map_reduce(
@@ -247,11 +242,9 @@ def _let_this_thread_set_limits() -> None:
     """From 3.8 on threadpoolctl ignores all threads but the first that set a limit, until that one lifts it."""
     import threadpoolctl
 
-    release = getattr(
-        getattr(threadpoolctl, "OpenBLASController", None), "clear_controlling_thread", None
-    )
-    if release is not None:
-        release(force=True)
+    known: Any = getattr(threadpoolctl, "OpenBLASController", None)
+    if hasattr(known, "clear_controlling_thread"):
+        known.clear_controlling_thread(force=True)
 
 
 def _client():

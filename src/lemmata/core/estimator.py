@@ -196,9 +196,7 @@ class Model(parameters.FitAttributes, BaseEstimator):
             algorithm, problem, stop=self._stop(), callbacks=self._callbacks(), rng=rng
         )
         if solution.stopped == loop.Stopped.INTERRUPTED and solution.step == 0:
-            raise KeyboardInterrupt(
-                "interrupted before the first step was done; there is nothing to keep."
-            )
+            raise KeyboardInterrupt("interrupted before the first step was done: nothing to keep.")
         shown = loop.best_run(solution)  # its trace, length and end
         unsettled = not self._has_arrived(shown, problem) and self._wants_to_settle()
         attributes = self._attributes(solution, problem)

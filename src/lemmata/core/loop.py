@@ -129,9 +129,7 @@ class Stop:
     """A stopping rule: `reason(solution)` is a word if the loop should end here. Rules combine with `|`."""
 
     def reason(self, solution: Solution) -> str | None:
-        raise TypeError(
-            f"{type(self).__name__} does not say when to stop: define reason(solution)."
-        )
+        raise TypeError(f"{type(self).__name__} does not say when to stop; define reason().")
 
     def __or__(self, other: Stop) -> Stop:
         if not isinstance(other, Stop):
@@ -271,9 +269,7 @@ class Run:
         state = self.algorithm.init(self.data, rng) if start is None else start
         value = float(self.algorithm.objective(state))
         if not math.isfinite(value):
-            raise StepFailed(
-                f"{self.name}: the objective of the first state is {value}; {self._hint}."
-            )
+            raise StepFailed(f"{self.name}: the first objective is {value}; {self._hint}.")
         trace = Trace()
         trace.append(value, self._seconds(), self.extras(state))
         return state, trace

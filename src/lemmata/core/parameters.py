@@ -295,9 +295,7 @@ def refuse_truth_values(model: Any) -> None:
     for name, rules in _rules(type(model)).items():  # type: ignore[arg-type]
         value = getattr(model, name)
         if isinstance(value, bool) and not any(_satisfies(value, rule) for rule in rules):
-            raise ValueError(
-                f"{type(model).__name__}: {name}={value} is a truth value; pass a number."
-            )
+            raise ValueError(f"{type(model).__name__}: {name}={value} is a bool; pass a number.")
 
 
 # --- names that do not exist ------------------------------------------------------------------------------------------

@@ -77,9 +77,7 @@ def write_atomically(path: Path, content: bytes) -> None:
         raise IsADirectoryError(f"{path} is a folder; give the file a name in it.")
     _refuse_special(path)
     if not path.parent.is_dir():
-        raise FileNotFoundError(
-            f"there is no folder {path.parent} to write {path.name} to; make it first."
-        )
+        raise FileNotFoundError(f"there is no folder {path.parent} for {path.name}; make it first.")
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
     try:
         with open(temporary, "wb") as file:
@@ -230,9 +228,7 @@ def _manifest(header: dict[str, Any], kind: str) -> dict[str, Any]:
     """The manifest in a safetensors header, if this lemmata can read it."""
     text = (header.get("__metadata__") or {}).get("lemmata")
     if not isinstance(text, str):
-        raise StoreError(
-            f"this is a safetensors file, but not a lemmata {kind}: it has no manifest."
-        )
+        raise StoreError(f"this is a safetensors file, not a lemmata {kind}: it has no manifest.")
     manifest = json.loads(text)
     if not isinstance(manifest, dict) or not isinstance(manifest.get("format"), int):
         raise StoreError("the manifest names no format.")

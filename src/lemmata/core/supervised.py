@@ -226,9 +226,7 @@ class MultilabelClassifier(Classifier):
         check_array(y, input_name="y", estimator=self)
         if reset:
             if y.shape[1] < 2:
-                raise ValueError(
-                    "an indicator matrix of one column is a vector of labels: pass y[:, 0]."
-                )
+                raise ValueError("an indicator matrix of one column is a vector: pass y[:, 0].")
             self.classes_ = np.arange(y.shape[1])
         elif y.shape[1] != len(self.classes_):
             raise ValueError(

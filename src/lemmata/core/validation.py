@@ -59,14 +59,10 @@ def refuse_nonfinite(
     kind = "NaN" if np.isnan(value) else "infinity"
     name = f" ({str(names[column])[:40]!r})" if names is not None and column < len(names) else ""
     where = f"the first in row {first_row + row}, column {column}{name} (counted from 0)"
-    advice = (
-        TAKE_NAN
-        if kind == "NaN"
-        else "A value that is not known is NaN; one that is too large has to be scaled down."
-        if allow_nan
-        else "Drop or fill in such values; one that overflowed has to be scaled down."
-    )
-    raise ValueError(f"{what} contains {kind}: {where}. {advice}")
+    advice = "Drop or fill in such values; one that overflowed has to be scaled down."
+    if allow_nan:
+        advice = "A value that is not known is NaN; one that is too large has to be scaled down."
+    raise ValueError(f"{what} contains {kind}: {where}. {TAKE_NAN if kind == 'NaN' else advice}")
 
 
 def refuse_large(X: Any, power: int = 2, *, what: str = "Input X", first_row: int = 0) -> None:
@@ -294,9 +290,7 @@ def check_weights(sample_weight: Any, n_rows: int) -> np.ndarray:
     if not total > 0:
         raise ValueError("Sample weights must contain at least one non-zero number.")
     if not np.isfinite(total):
-        raise ValueError(
-            "Sample weights are too large: their sum overflows; divide them by their maximum."
-        )
+        raise ValueError("Sample weights overflow when added up; divide them by their maximum.")
     return weights
 
 
@@ -319,12 +313,8 @@ def refuse_result(name: str, result: Any, model: Any, *arguments: Any, **named: 
     wrong = [part for part in parts if part.dtype.kind == "f" and bad(part).any()]
     if name not in FINITE + NOT_NAN or not wrong:
         return
-    numbers = wrong[0]
-    known = [
-        one
-        for one in map(_as_numbers, (*arguments, *named.values()))
-        if one is not None and one.size
-    ]
+    numbers, given = wrong[0], map(_as_numbers, (*arguments, *named.values()))
+    known = [one for one in given if one is not None and one.size]
     if any(np.isnan(one).any() for one in known):  # what is not known may stay so
         return
     row = f" for row {np.argwhere(bad(numbers))[0][0]} (counted from 0)" if numbers.ndim else ""
@@ -332,14 +322,10 @@ def refuse_result(name: str, result: Any, model: Any, *arguments: Any, **named: 
     size = max((float(np.abs(one).max()) for one in known), default=np.nan)
     # else the model is at fault
     large = not size < float(np.finfo(numbers.dtype).max) ** (1 / CUBES)
-    raise ValueError(
-        f"{type(model).__name__}.{name} comes to {kind}{row}: "
-        + (
-            f"sums with numbers as large as {size:.3g} leave {numbers.dtype}. {OVERFLOW}"
-            if large
-            else "attributes of the model are not finite, or far too large; certify(X) says which."
-        )
-    )
+    why = "attributes of the model are not finite, or far too large; certify(X) says which."
+    if large:
+        why = f"sums with numbers as large as {size:.3g} leave {numbers.dtype}. {OVERFLOW}"
+    raise ValueError(f"{type(model).__name__}.{name} comes to {kind}{row}: {why}")
 
 
 def _as_numbers(given: Any) -> np.ndarray | None:

@@ -248,7 +248,7 @@ def second_order_minimum(fit):
         return claims.unknown(why)
     if slope(fit) > SLOPE:
         return claims.unknown(
-            "not a first-order point, so neither a minimum nor a saddle; converge first"
+            "not a first-order point, so no minimum and no saddle; converge first"
         )
     if problem.rank == 0:
         return claims.unknown("there are no factors")

@@ -53,9 +53,7 @@ def _implicit(alpha: float, offset: float) -> dict[str, Any]:
 
 def _from_cmfrec(model: Any) -> dict[str, Any]:
     if not model.is_fitted_:
-        raise NotFittedError(
-            f"this {type(model).__name__} is not fitted yet; call its fit(X) first."
-        )
+        raise NotFittedError(f"this {type(model).__name__} is not fitted; call its fit(X) first.")
     _refuse_other_objectives(model)
     found = {"U_": model.A_, "V_": model.B_, "nonnegative": bool(model.nonneg)}
     found["reg_"] = float(np.ravel(model.lambda_)[-1])

@@ -171,9 +171,7 @@ def new_pairs_found(fit: claims.Fit):
     new = ~(np.isin(places[:, 0], given[:, 0]) | np.isin(places[:, 1], given[:, 1]))
     sources, where = np.unique(places[new, 0], return_inverse=True)
     if len(sources) < FEWEST:
-        return claims.unknown(
-            f"{len(sources)} words that no given pair holds; pass {FEWEST} and more"
-        )
+        return claims.unknown(f"{len(sources)} words that no given pair has; pass {FEWEST} or more")
     targets = [places[new, 1][where == i] for i in range(len(sources))]
     shares, first = ranks(fit, sources, targets)
     low, high = betting(shares, 0.05)

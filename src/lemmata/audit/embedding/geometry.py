@@ -156,9 +156,7 @@ def frequency_apart(fit):
     _require_some(fit)
     counts = fit.get("counts_")
     if counts is None:
-        return claims.unknown(
-            "how often words occur is not known: pass WordVectors(words, matrix, counts)"
-        )
+        return claims.unknown("counts are not known: pass WordVectors(words, matrix, counts)")
     x = np.log(np.maximum(np.asarray(counts, np.float64), 1.0))
     x = x - x.mean()
     if x.std() < EQUALLY:
@@ -208,9 +206,7 @@ def nearest_words_determined(fit):
     """For up to 400 evenly spaced words, the share of the 10 nearest that are also among the 10 nearest once ζ is balanced."""
     _require_some(fit)
     if fit.get("context_embedding_") is None:
-        return claims.unknown(
-            "these vectors came without those of contexts: their scores are not known"
-        )
+        return claims.unknown("vectors without those of contexts: their scores are not known")
     ours = vectors_of(fit)
     other, sigma = balance(ours, vectors_of(fit, "context_embedding_"))
     if not sigma.max(initial=0.0) > 0:
@@ -291,9 +287,7 @@ def analogies_solved(fit):
     )
     if low <= 0 <= high:
         return claims.unknown(note, float(gains.mean()), "gain")
-    advice = (
-        "differences of vectors mean nothing here: train on more text, or use nearest words only"
-    )
+    advice = "differences of vectors mean nothing: train on more text, or use nearest words only"
     return claims.at_least(float(gains.mean()), 0, advice, unit="gain", note=note)
 
 

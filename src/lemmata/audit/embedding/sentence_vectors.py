@@ -90,9 +90,7 @@ def directions_removed(fit: claims.Fit):
             worst, float((np.abs(left).max(axis=1) / np.where(sizes > 0, sizes, 1)).max(initial=0))
         )
     bound = claims.rounding(np.asarray(fit.components_).dtype, C.shape[1])
-    return claims.at_most(
-        worst, bound, "fit it again: components_ were altered", unit="|C t| / ‖s‖"
-    )
+    return claims.at_most(worst, bound, "fit again: components_ were altered", unit="|C t| / ‖s‖")
 
 
 @claims.proved(
@@ -111,9 +109,7 @@ def largest_removed(fit: claims.Fit):
         return claims.unknown("all sentences are 0")
     gap = 1 - float(np.einsum("ij,jk,ik->", C, S, C)) / best
     bound = claims.rounding(np.asarray(fit.components_).dtype, len(S))
-    return claims.at_most(
-        gap, bound, "pass the training texts, or fit it again on these", unit="gap"
-    )
+    return claims.at_most(gap, bound, "pass the training texts, or fit again on these", unit="gap")
 
 
 @claims.rule_of_thumb(
@@ -123,9 +119,7 @@ def texts_known(fit: claims.Fit):
     """Texts without one are zeros: nothing is known of them."""
     empty = sum(int((np.diff(starts) == 0).sum()) for _, starts in fit.data)
     share = 1 - empty / max(fit.data.shape[0], 1)
-    advice = (
-        "pass vectors with more of these texts' words, or the tokenizer that they were trained with"
-    )
+    advice = "pass vectors of more of these texts' words, or the tokenizer of their training"
     return claims.at_least(share, KNOWN, advice, unit="share", note=f"{empty:,} are zeros")
 
 
@@ -220,9 +214,7 @@ def beats_frequencies(fit: claims.Fit):
     best = frequencies_alone(fit.counts_, fit.sample, fit.ns_exponent, fit.negative)
     advice = "little was learned from sentences: raise epochs or alpha, or pass more text"
     note = f"{n:,} targets: {loss:.4g}, frequencies {best:.4g}"
-    return claims.at_most(
-        loss / best, BELOW, advice, unit="share of the frequencies' loss", note=note
-    )
+    return claims.at_most(loss / best, BELOW, advice, unit="share of frequencies' loss", note=note)
 
 
 VECTORS = "embedding_ context_embedding_"

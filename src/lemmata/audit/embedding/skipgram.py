@@ -307,19 +307,13 @@ def _correlation(x: Array, y: Array, w: Array) -> float:
 def beats_frequencies(fit):
     """(L(s) − L*) / (L_v − L*): 0 at the optimum of all functions, 1 for the best scores that do not look at w."""
     if not fit.get("sg", True):
-        return claims.unknown(
-            "CBOW predicts from means of windows: its loss is no sum over pairs of words"
-        )
+        return claims.unknown("CBOW predicts from means of windows: its loss is no sum over pairs")
     found = losses(fit)
     least, gap = found.least, found.frequencies - found.least
     if not gap > claims.rounding(float, fit.data.n_tokens) * abs(found.frequencies):
-        return claims.unknown(
-            "in this text, which words stand together follows from how frequent they are"
-        )
+        return claims.unknown("in this text frequencies alone say which words stand together")
     each = [one / found.pairs for one in (found.model, found.frequencies, least)]
-    note = "a pair: {:.4g}; of frequencies alone {:.4g}; least of all functions {:.4g}".format(
-        *each
-    )
+    note = "a pair: {:.4g}; of frequencies {:.4g}; least of all functions {:.4g}".format(*each)
     advice = "train more epochs, or raise alpha: nothing about pairs was learned"
     if fit.get("tied", False) and not fit.get("biases", False):
         advice = "⟨z_w, z_w⟩ is never below 0: pass biases=True, or tied=False"
@@ -399,9 +393,7 @@ def pairs_learned(fit):
 def follows_information(fit):
     """Pearson's correlation of s_wv and ln N_wv/M_wv over pairs that occur, each as often as it does on average."""
     if not fit.get("sg", True):
-        return claims.unknown(
-            "CBOW predicts from means of windows: its scores are not of pairs of words"
-        )
+        return claims.unknown("CBOW predicts from means of windows: its scores are not of pairs")
     return claims.at_least(
         losses(fit).correlation,
         CORRELATED,

@@ -240,9 +240,7 @@ def statements_true(
         ]
         rest = f"; not recomputed: {', '.join(left)}" if left else ""
         if not errors:
-            return claims.unknown(
-                f"the model states no number that the data could contradict{rest}"
-            )
+            return claims.unknown(f"the model states no number that data could contradict{rest}")
         worst = max(errors, key=lambda name: errors[name])
         advice = f"{worst} is not that of this data: pass the training data (and its weights), or fit it again"
         note = f"checked {', '.join(errors)}{rest}"
@@ -297,8 +295,6 @@ def never_rose(
         rises = np.diff(values) - (columns[price][1:] if price in columns else 0.0)
         scale = max(float(np.abs(values).max(initial=0.0)), size(fit) if size else 0.0)
         largest = max(float(rises.max(initial=0.0)), 0.0) / scale if scale > 0 else 0.0
-        return claims.at_most(
-            largest, bound, advice(fit) if callable(advice) else advice, unit=unit
-        )
+        return claims.at_most(largest, bound, advice(fit) if callable(advice) else advice, unit)
 
     return claims.Statement(name, sentence, claims.PROVED, source, check, about="run", cost=cost)

@@ -146,9 +146,7 @@ def betting(
 
 def checked_risk(delta: float) -> float:
     if not 0 < delta < 1:
-        raise ValueError(
-            f"delta={delta!r}, the risk of being wrong: pass a number between 0 and 1."
-        )
+        raise ValueError(f"delta={delta!r}, the risk of an error: pass a number between 0 and 1.")
     return float(delta)
 
 

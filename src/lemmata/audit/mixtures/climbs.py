@@ -106,9 +106,7 @@ def fixed_point(fit):
     if low - noise <= TO_GO < low:
         return claims.unknown("the gains are rounding", measured=low, unit="nats to go")
     if TO_GO < low <= _grit(fit):
-        return claims.unknown(
-            "rounding of the means alone costs as much", measured=low, unit="nats to go"
-        )
+        return claims.unknown("rounding of the means alone costs as much", low, "nats to go")
     if low <= TO_GO < high:
         return claims.unknown(
             "EM converges so slowly that rounding hides its rate", measured=low, unit="nats to go"

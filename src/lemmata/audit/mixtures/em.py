@@ -258,9 +258,7 @@ def bound_is_tight(fit):
     # a log-density sums d squares of numbers that a triangular solve erred in: d terms again
     slack = rounding(np.asarray(fit.weights_).dtype, facts.n + d * d + k)
     advice = "predict_proba does not belong to the parameters it is shown with: fit it again, in float64 if the data is large"
-    return at_most(
-        abs(gap) / max(facts.grain, 1e-300), slack, unit="|ℓ − ELBO| / size", advice=advice
-    )
+    return at_most(abs(gap) / max(facts.grain, 1e-300), slack, advice, "|ℓ − ELBO| / size")
 
 
 # --- counts and codes ------------------------------------------------------------------------------------------------

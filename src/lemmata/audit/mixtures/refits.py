@@ -151,9 +151,7 @@ def memberships_clear(fit):
             rivals = _rivals(fit, facts.parts, _sample(fit, again)) if again and low <= SOFT else []
     except np.linalg.LinAlgError:
         return claims.unknown("a component collapses where a third of the rows is left out")
-    advice = (
-        "the labels are not to be trusted: use predict_proba, or fewer components, or more rows"
-    )
+    advice = "labels are not to be trusted: use predict_proba, or fewer components, or more rows"
     note, unit = f"{mean:.2%} of {effective_size(weights):,.0f} rows left out", "labels that change"
     most = max((one.share for one in rivals), default=0.0)
     if most > SOFT:

@@ -158,9 +158,7 @@ def pca_error(fit: k.Fit) -> float:
         raise k.CannotTell("the data does not vary")
     tail = float(principal(fit)[0][known.width :].sum())
     if tail <= k.rounding(np.float64, max(n, d)) * known.total:
-        raise k.CannotTell(
-            "PCA with as many components loses nothing: there is nothing left to win"
-        )
+        raise k.CannotTell("PCA with as many components loses nothing: nothing is left to win")
     return tail
 
 

@@ -207,9 +207,7 @@ def causal(fit: k.Fit) -> k.Evidence:
         seen = min(tokens.used, len(tokens.known))
         note += f", {seen:,} of {count_of(len(tokens.known), 'token')}"
     if worst.change <= SAME and not any(one.reaches for one in found):
-        return k.unknown(
-            f"no output depends on another position, so nothing could leak yet; {note}"
-        )
+        return k.unknown(f"no output depends on another position: nothing could leak yet; {note}")
     advice = f"{worst.where}: correct the mask, or what mixes positions there"
     return judge_change(worst.change, note, advice)
 

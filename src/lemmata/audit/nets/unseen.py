@@ -85,9 +85,7 @@ def unseen_rows(fit: Fit) -> UnseenRows:
     elif fit.get("validation_rows_") is not None:
         held = np.asarray(fit.validation_rows_)
         if fit.get("warm_start"):
-            why = (
-                "an earlier fit, at whose weights this one began, may have seen them: pass X_test="
-            )
+            why = "an earlier fit, from which this one went on, may have seen them: pass X_test="
             raise CannotTell(why)
         if len(held) == 0 or held.max() >= n:
             why = "the rows that were held out are not among these: pass the training data"

@@ -87,7 +87,7 @@ def step_below_2_over_L(fit: k.Fit) -> k.Evidence:
         L = max(L, steps.curvature_seen(scale_of(fit)))
     advice = f"pass step_size below {2 / L:.3g}, or step_size='auto'" if L else ""
     return k.at_most(
-        float(steps.eta.max()) * L, limit, advice, unit="step·L", note=found.note, kind=found.kind
+        float(steps.eta.max()) * L, limit, advice, "step·L", found.note, kind=found.kind
     )
 
 
@@ -202,9 +202,7 @@ def critical_in_time(fit: k.Fit) -> k.Evidence:
     error = k.rounding(np.asarray(fit.x).dtype, terms_of(fit)) * scale_of(fit)
     slack = 1 + error / (promise * tol**2)
     taken = float(reached[0]) if reached.size else float(len(steps))
-    advice = (
-        "f is more curved somewhere than L says, or its gradient is wrong: see gradient_matches"
-    )
+    advice = "f is more curved than L says, or its gradient is wrong: see gradient_matches"
     if reached.size and taken <= least + slack:
         return k.at_most(taken, least + slack, advice, "steps", note, kind=kind)
     if taken > most + slack:
@@ -229,9 +227,7 @@ def robbins_monro(fit: k.Fit) -> k.Evidence:
     if r > 1:
         advice = "the steps add up to a finite length and may stop short of the minimum: pass PowerDecay with r <= 1"
         return k.at_most(r, 1.0 + (0 if kind == k.PROVED else 1e-6), advice, "r", note, kind=kind)
-    advice = (
-        "noise keeps the iterates trembling: pass step_size=PowerDecay(η, r=0.75), or any r above ½"
-    )
+    advice = "noise shakes the iterates: pass step_size=PowerDecay(η, r=0.75), or any r above ½"
     least = math.nextafter(0.5, 1) if kind == k.PROVED else 0.5 + 1e-6
     return k.at_least(r, least, advice, "r", note, kind=kind)
 

@@ -175,7 +175,7 @@ def curvature_of(fit: Fit) -> SmoothnessConstants:
     if stated is not None:
         mu = getattr(objective, "mu", None) or 0.0
         return SmoothnessConstants(
-            float(stated), max(float(mu), 0.0), RULE_OF_THUMB, "L as f states it"
+            float(stated), max(float(mu), 0.0), RULE_OF_THUMB, "as f states L"
         )
     found = _curvature_between(objective, np.asarray(fit.get("start_", fit.x)), np.asarray(fit.x))
     note = "L measured on the line from the first to the last point, from below"

@@ -190,9 +190,7 @@ def most_variance(fit):
     if known.around.total <= known.own_noise:
         return claims.unknown("the centred kernel matrix is zero to rounding")
     if kernel_matrices.spectrum(fit).seen < -len(known.M) * known.own_noise:
-        return claims.unknown(
-            "the kernel matrix is not positive semidefinite: there is no feature space"
-        )
+        return claims.unknown("the kernel matrix is not semidefinite: there is no feature space")
     scaled = known.vectors / np.sqrt(known.values)
     V = known.around.SC / np.sqrt(known.values)
     captured = float(np.trace(np.linalg.lstsq(scaled.T @ V, V.T @ V, rcond=None)[0]))
@@ -262,9 +260,7 @@ def subspace_determined(fit):
     known = kernel_matrices.facts(fit)
     found, k, n = kernel_matrices.spectrum(fit), len(known.values), len(known.M)
     if len(found.values) <= k or found.values[k] <= n * known.own_noise:
-        return claims.unknown(
-            "no variance is left outside the subspace: nothing tells how it would turn"
-        )
+        return claims.unknown("no variance is left outside: nothing tells how the subspace turns")
     if known.values[-1] <= CLEAR * known.noise:
         return claims.unknown("the last eigenvalue kept is near rounding")
     away = "the vectors are {:.0f}° away from the leading ones themselves: use eigen_solver='dense'"

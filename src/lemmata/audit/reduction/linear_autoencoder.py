@@ -158,9 +158,7 @@ def first_order_point(fit):
         float(np.linalg.norm(one - other)) / size
         for (one, other), size in zip(parts, sizes, strict=True)
     )
-    advice = (
-        "lower tol and raise max_iter; columns of very different scale slow the descent: scale them"
-    )
+    advice = "lower tol and raise max_iter; scale columns: different scales slow the descent"
     return at_most(slope, SLOPE, advice, unit="|∇| / scale")
 
 

@@ -100,9 +100,7 @@ def compare_axes(facts: Around, known: Spectrum) -> Evidence:
     i = int(upper.argmax())
     if upper[i] <= AXIS:
         return at_most(upper[i], AXIS, advice, unit=f"axis {i + 1}, degrees", **_strength(known))
-    return unknown(
-        f"axis {i + 1}: its variance and the next agree to rounding, or to what is known"
-    )
+    return unknown(f"axis {i + 1}: its variance and the next agree to what is known")
 
 
 def _axis_angles(facts: Around, known: Spectrum) -> tuple[Array, Array]:

@@ -233,9 +233,7 @@ def judge_turn(
     counted = numbers if fit.weights is None else numbers[np.asarray(fit.weights) > 0]
     count = int(np.count_nonzero(np.bincount(counted, minlength=GROUPS)))
     if count < GROUPS:
-        return unknown(
-            f"needs {GROUPS} consecutive parts of equal weight, and these rows give {count}"
-        )
+        return unknown(f"needs {GROUPS} consecutive parts of equal weight, not {count}")
     if known.values[k - 1] - known.values[k] <= noise:
         # the rows themselves do not say which directions are the first k
         advice = f"λ_{k} and λ_{k + 1} are equal: choose another k, or do not read the axes"

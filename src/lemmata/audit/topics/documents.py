@@ -60,9 +60,7 @@ def whole_counts(counts: Any) -> Any:
     plain = sp.issparse(counts) or isinstance(counts, np.ndarray)
     N = sp.csr_array(counts if plain else np.asarray(counts, dtype=np.float64))
     if N.ndim != 2:
-        raise ValueError(
-            f"counts have documents in rows and words in columns, not shape {N.shape}."
-        )
+        raise ValueError(f"counts are documents in rows, words in columns, not of shape {N.shape}.")
     values = N.data
     if not np.isfinite(values).all():
         raise ValueError("the counts hold NaN or infinity; a count is a whole number >= 0.")
@@ -85,9 +83,7 @@ def validate_topics(topic_word: Any, alpha: Any) -> tuple[Array, Array]:
     """Return φ (k, m) with rows on the simplex and α (k,) above 0, in float64; ValueError says what is wrong."""
     phi, alpha = np.asarray(topic_word, np.float64), np.asarray(alpha, np.float64)
     if phi.ndim != 2 or not phi.size:
-        raise ValueError(
-            f"topic_word has shape {phi.shape}; pass p(word | topic), (topics, words)."
-        )
+        raise ValueError(f"topic_word has shape {phi.shape}; pass p(word | topic), topics × words.")
     alpha = np.full(len(phi), float(alpha)) if alpha.ndim == 0 else alpha
     if alpha.shape != (len(phi),) or not (np.isfinite(alpha) & (alpha > 0)).all():
         raise ValueError(

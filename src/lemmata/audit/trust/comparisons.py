@@ -80,9 +80,7 @@ def candidates_unseen(fit):
         if one.verdict != k.HOLDS:
             return one
     if not all(one is not None and one.all for one in kept):
-        return k.unknown(
-            "not every candidate keeps its training rows: pass train=X_train to look there"
-        )
+        return k.unknown("not every candidate keeps its training rows: pass train=X_train")
     return max(judged, key=lambda one: one.measured)
 
 
@@ -183,9 +181,7 @@ def adds_up(fit):
     """The risk is measured by itself, on targets of its own: E(y − f̂)² = noise + bias² + variance."""
     if not fit.error > 0:
         return k.at_most(abs(fit.total - fit.risk), 1e-9 * max(abs(fit.risk), 1e-300), unit="apart")
-    advice = (
-        "the generator or the fit depends on something that is not drawn again: check their seeds"
-    )
+    advice = "the generator or the fit depends on what is not drawn again: check their seeds"
     return k.at_most(abs(fit.total - fit.risk) / fit.error, 4.0, advice, unit="standard errors")
 
 

@@ -158,9 +158,7 @@ def rows_unseen(fit):
     """Rows are compared as a whole; where training rows repeat themselves, a repeated test row may be chance."""
     found = memory_of(fit.model, fit.X, fit.get("train"))
     if found is None:
-        return k.unknown(
-            "the model does not keep its training rows: pass train=X_train to look there"
-        )
+        return k.unknown("the model does not keep its training rows: pass train=X_train")
     judged = judge_seen(found)
     if judged.verdict == k.HOLDS and not found.all:
         return k.unknown(f"none is among {found.what}, but the other training rows are not known")

@@ -51,9 +51,7 @@ def certify_parts(
 ) -> Certificate:
     """Certify every part that there are claims about, each with its share of the time that is left."""
     found = list(unfold(model, request.X, known))
-    parts, skipped = (
-        [part for part in found if bool(part.skipped) == left] for left in (False, True)
-    )
+    parts, skipped = ([one for one in found if bool(one.skipped) == left] for left in (False, True))
     if not parts:
         raise TypeError(
             f"lemmata has no claims about what this {type(model).__name__} ends in: {', '.join(map(str, skipped))}. "

@@ -101,20 +101,12 @@ def encode(value: Any, arrays: dict[str, np.ndarray], where: str = "value") -> A
 
 def _encode_array(value, arrays, where):
     array = np.asarray(value)
-    if array.dtype.kind == "U" or (
-        array.dtype == object and all(isinstance(item, str) for item in array.flat)
-    ):
+    texts = array.dtype == object and all(isinstance(item, str) for item in array.flat)
+    if texts or array.dtype.kind == "U":
         return _encode_text(array, arrays)
-    if (
-        array.dtype.kind not in "biuf"
-        or array.dtype.itemsize > 8
-        or isinstance(value, np.ma.MaskedArray)
-    ):
-        kind = (
-            "a masked array"
-            if isinstance(value, np.ma.MaskedArray)
-            else f"an array of {array.dtype}"
-        )
+    masked = isinstance(value, np.ma.MaskedArray)
+    if masked or array.dtype.kind not in "biuf" or array.dtype.itemsize > 8:
+        kind = "a masked array" if masked else f"an array of {array.dtype}"
         raise StoreError(f"{where} is {kind}; a lemmata file holds real numbers and text.")
     array = np.array(array, dtype=array.dtype.newbyteorder("="), order="K")
     columns = array.flags.f_contiguous and not array.flags.c_contiguous
@@ -137,16 +129,10 @@ def _encode_text(array, arrays):
 
 def _encode_sparse(value, arrays, where):
     value = value if value.format in ("csr", "csc") else value.tocsr()
-    parts = {
-        name: encode(getattr(value, name), arrays, f"{where}.{name}")
-        for name in ("data", "indices", "indptr")
-    }
-    return {
-        "$": "sparse",
-        "class": type(value).__name__,
-        "shape": [int(size) for size in value.shape],
-        **parts,
-    }
+    found = {"$": "sparse", "class": type(value).__name__, "shape": [*map(int, value.shape)]}
+    for name in ("data", "indices", "indptr"):
+        found[name] = encode(getattr(value, name), arrays, f"{where}.{name}")
+    return found
 
 
 def _encode_random(value, arrays, where):
@@ -156,25 +142,18 @@ def _encode_random(value, arrays, where):
         return {"$": "RandomState", "state": encode(value.get_state(legacy=False), arrays, where)}
     bits, seeds = value.bit_generator, value.bit_generator.seed_seq
     seeds = seeds if isinstance(seeds, np.random.SeedSequence) else None  # what spawn() draws from
-    return {
-        "$": "Generator",
-        "state": encode(bits.state, arrays, where),
-        "seeds": encode(seeds, arrays, where),
-    }
+    state, seeds = (encode(part, arrays, where) for part in (bits.state, seeds))
+    return {"$": "Generator", "state": state, "seeds": seeds}
 
 
 def _encode_object(value, arrays, where):
-    content = (
-        value.to_fields()
-        if hasattr(value, "to_fields")
-        else {f.name: getattr(value, f.name) for f in fields(value)}
-    )
-    return {
-        "$": "object",
-        "class": stored_name(type(value)),
-        "version": getattr(value, "version", 1),
-        "fields": {name: encode(item, arrays, f"{where}.{name}") for name, item in content.items()},
-    }
+    if hasattr(value, "to_fields"):
+        content = value.to_fields()
+    else:
+        content = {one.name: getattr(value, one.name) for one in fields(value)}
+    inside = {name: encode(item, arrays, f"{where}.{name}") for name, item in content.items()}
+    name, version = stored_name(type(value)), getattr(value, "version", 1)
+    return {"$": "object", "class": name, "version": version, "fields": inside}
 
 
 _room: ContextVar[int | None] = ContextVar("room", default=None)  # bytes of the file that is read
@@ -237,9 +216,7 @@ def _decode_object(value, arrays):
         made = cls.from_fields(content)
     else:
         if is_dataclass(cls) and set(content) != {field.name for field in fields(cls)}:
-            raise StoreError(
-                f"the fields of {value['class']} are not those of its version {known}."
-            )
+            raise StoreError(f"the fields of {value['class']} are not those of version {known}.")
         made = cls(**content)
     if is_dataclass(made):
         check_types(made)
@@ -299,11 +276,8 @@ def _check_bits(found: Any, wanted: Any, where: str) -> None:
         for name, inner in wanted.items():
             _check_bits(found[name], inner, name)
     elif isinstance(wanted, tuple):
-        fits = isinstance(found, np.ndarray) and (found.shape, str(found.dtype)) == (
-            wanted[:1],
-            wanted[1],
-        )
-        if not fits:
+        size, dtype = wanted
+        if not isinstance(found, np.ndarray) or found.shape != (size,) or found.dtype != dtype:
             raise StoreError(f"{where} of a random generator is not {wanted[0]} × {wanted[1]}.")
     elif isinstance(found, bool) or not isinstance(found, int) or not 0 <= found < wanted:
         raise StoreError(f"{where} of a random generator is not within 0 … {wanted - 1}.")
@@ -378,17 +352,14 @@ def digest(value: Any, where: str = "value") -> str:
     arrays: dict[str, np.ndarray] = {}
     if is_dataclass(value) and not isinstance(value, type):
         name = type(value).__name__
-        parts = [
-            [f.name, digest(getattr(value, f.name), f"{name}.{f.name}")] for f in fields(value)
-        ]
+        names = [one.name for one in fields(value)]
+        parts = [[one, digest(getattr(value, one), f"{name}.{one}")] for one in names]
         content: Any = [stored_name(type(value)), parts]
     elif isinstance(value, (list, tuple)):
         content = [type(value).__name__, [digest(item, where) for item in value]]
     elif isinstance(value, Mapping):
-        content = [
-            "dict",
-            [[digest(k, where), digest(v, f"{where}[{k!r}]")] for k, v in value.items()],
-        ]
+        pairs = [[digest(k, where), digest(v, f"{where}[{k!r}]")] for k, v in value.items()]
+        content = ["dict", pairs]
     else:
         content = encode(value, arrays, where)
     return hash_of(content, arrays)[:16]

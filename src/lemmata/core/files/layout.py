@@ -109,9 +109,8 @@ def _check_array(name: str, value: Any, shape: Shape, letters: dict[str, int]) -
     _check_numbers(name, stored, shape.words)
     refuse_malformed(value, name)
     if letter := shape.other_size(value.shape, letters):
-        raise ValueError(
-            f"{name} has shape {value.shape}, but {letter} = {letters[letter]} elsewhere."
-        )
+        elsewhere = f"{letter} = {letters[letter]} elsewhere"
+        raise ValueError(f"{name} has shape {value.shape}, but {elsewhere}.")
 
 
 def _check_numbers(name: str, value: np.ndarray, marks: Collection[str]) -> None:
@@ -213,17 +212,13 @@ def _is_of(value: Any, hint: Any) -> bool:
         return True
     if origin in (Union, UnionType):
         return any(_is_of(value, one) for one in inside)
+    if origin in (tuple, dict) and not isinstance(value, origin):
+        return False
     if origin is tuple:
-        kinds = (
-            inside[:1] * len(value) if inside[-1] is ... and isinstance(value, tuple) else inside
-        )
-        return (
-            isinstance(value, tuple) and len(value) == len(kinds) and all(map(_is_of, value, kinds))
-        )
+        kinds = inside[:1] * len(value) if inside[-1] is ... else inside
+        return len(value) == len(kinds) and all(map(_is_of, value, kinds))
     if origin is dict:
-        return isinstance(value, dict) and all(
-            _is_of(key, inside[0]) and _is_of(item, inside[1]) for key, item in value.items()
-        )
+        return all(_is_of(key, inside[0]) and _is_of(one, inside[1]) for key, one in value.items())
     if hint in (int, float):  # True is 1 for Python, and NumPy's numbers are none
         kind = Integral if hint is int else Real
         whole = not isinstance(value, Integral) or abs(int(value)) < 2**64  # of the machine

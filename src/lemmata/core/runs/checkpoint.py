@@ -142,12 +142,8 @@ class Checkpoint:
             self._write(solution)
 
     def __call__(self, solution: Solution) -> None:
-        due = (
-            time.monotonic() - self._last >= self.seconds
-            if self.every is None
-            else solution.step % self.every == 0
-        )
-        if due:
+        due = time.monotonic() - self._last >= self.seconds
+        if due if self.every is None else solution.step % self.every == 0:
             self._write(solution)
 
     def finish(self, solution: Solution) -> None:

@@ -76,9 +76,7 @@ class Children:
         begun, ended = len(state.traces), len(state.results)
         again = all(0 <= index < ended for index in state.again)
         if not (len(state.seeds) == self.count() and 1 <= begun <= self.count() and again):
-            raise ValueError(
-                f"it has {begun} of {self.count()} children and {len(state.seeds)} seeds."
-            )
+            raise ValueError(f"{begun} of {self.count()} children and {len(state.seeds)} seeds.")
         going_on = not state.ended and not (state.again and ended == self.count())
         if ended != begun - going_on:
             raise ValueError(f"{ended} of {begun} children have ended.")
@@ -92,11 +90,8 @@ class Children:
 
     def step(self, state, data):
         if state.ended:
-            return (
-                self._go_on(state)
-                if len(state.results) == self.count()
-                else self._begin(state, data)
-            )
+            all_begun = len(state.results) == self.count()
+            return self._go_on(state) if all_begun else self._begin(state, data)
         index, clock = state.current, time.perf_counter()
         algorithm = self.child(index)
         # a child that steps in place gets a copy: the state it steps from may be its last good one
@@ -111,19 +106,14 @@ class Children:
     def _begin(self, state, data):
         """The next child at its first state; children whose first objective is not finite are passed over."""
         index, clock = len(state.traces), time.perf_counter()
-        algorithm, first = (
-            self.child(index),
-            self.first(index, state.results, data, state.seeds[index]),
-        )
+        algorithm = self.child(index)
+        first = self.first(index, state.results, data, state.seeds[index])
         value, trace = float(algorithm.objective(first)), Trace()
         trace.append(value, time.perf_counter() - clock, _extras(algorithm, first))
         ended = "" if math.isfinite(value) else Stopped.DIVERGED
         state = self._at(state, first, index, trace, ended)
-        return (
-            self._begin(state, data)
-            if state.ended == Stopped.DIVERGED and not self.finished(state)
-            else state
-        )
+        lost = state.ended == Stopped.DIVERGED and not self.finished(state)
+        return self._begin(state, data) if lost else state
 
     def _go_on(self, state):
         """All children ended once; the first of those that have budget left is taken up where it ended."""

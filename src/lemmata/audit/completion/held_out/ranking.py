@@ -74,9 +74,7 @@ def ranks_above_popularity(fit):
         return unknown("no user has held-out entries above and below the mean of their ratings")
     x = own - popular
     note = f"NDCG@{LONG} {own.mean():.4g}, of popularity {popular.mean():.4g}, {len(x):,} users"
-    advice = (
-        "recommend what is popular; or choose rank, reg and alpha by NDCG on other held-out entries"
-    )
+    advice = "recommend what is popular; or choose rank, reg and alpha by NDCG on other entries"
     if not implicit:
         advice = "what is popular pleases more: choose rank and reg by the error on other held-out entries"
     undecided = "too few to tell" if x.any() else "every user gains the same from both"

@@ -154,9 +154,7 @@ def enough_entries(fit):
     most = largest_rank(n, m, fit.data.n_observed)
     note = "necessary, not enough"
     freedoms = degrees_of_freedom(n, m, k)
-    return claims.at_least(
-        fit.data.n_observed, freedoms, _remedy(fit, most), unit="entries", note=note
-    )
+    return claims.at_least(fit.data.n_observed, freedoms, _remedy(fit, most), "entries", note)
 
 
 @claims.proved(
@@ -258,9 +256,7 @@ def _pieces(A: Observed, label: Array, kept: Array) -> Iterator[tuple[Array, Arr
 def _remedy(fit: claims.Fit, most: int) -> str:
     """Return advice where the entries do not determine the completion: never "raise rank", nor "lower" it where λ decides."""
     if _reg(fit) > 0:
-        return (
-            "what the entries leave open, reg decides: choose it by the error on held-out entries"
-        )
+        return "what entries leave open, reg decides: choose it by the error on held-out entries"
     lower = f"lower the rank to {most} or less" if most > 0 else "lower the rank"
     return f"the completion is not unique: {lower}, or use a model with reg (ALS, SoftImpute)"
 

@@ -153,9 +153,7 @@ def normal_equations(fit: k.Fit) -> k.Evidence:
         why = "residuals or columns are rounding: the fit is exact to the digits they have"
         return k.unknown(why, found[worst])
     name = "the constant" if j == len(at.W) else name_of(fit, int(j))
-    advice = (
-        f"{name} correlates most: use an exact solver, or lower tol; or pass the weights of the fit"
-    )
+    advice = f"{name} correlates most: use an exact solver, lower tol, or pass the fit's weights"
     return k.at_most(found[worst], bound[worst], advice, unit="|cos(column, residuals)|")
 
 

@@ -396,9 +396,7 @@ def outside_rows(fit: k.Fit) -> k.Evidence:
     outside = float(np.linalg.norm(W - (W @ basis.T) @ basis)) / size if size else 0.0
     coarse = max((fit.data.dtype, np.asarray(fit.coef_).dtype), key=lambda t: np.finfo(t).eps)
     bound = max(OUTSIDE, math.sqrt(k.rounding(coarse, d)) if coarse == np.float32 else 0.0)
-    advice = (
-        "a part of the weights does not come from the data: fit again (start at 0), or lower tol"
-    )
+    advice = "a part of the weights is not from the data: fit again (start at 0), or lower tol"
     note = f"the rows span {len(basis):,} of {d:,} directions"
     return k.at_most(outside, bound, advice, unit, note)
 

@@ -72,9 +72,7 @@ def separate(fit: k.Fit, A: Array, u: Array, search: bool = True) -> tuple[int, 
         return 0, None
     shown = fit.witness("separating_direction", A) if search else None
     if shown is None:
-        raise k.CannotTell(
-            "the multipliers of the fit do not show it; certify(…, seconds=60) looks further"
-        )
+        raise k.CannotTell("its multipliers do not show it; certify(…, seconds=60) looks further")
     directions, multipliers = shown
     if multipliers is not None and overlap_shown(A, multipliers):
         return 0, None

@@ -28,9 +28,7 @@ RISK = 0.05
 SHUFFLES = 199  # of the labels
 BEATEN = 0.01  # share of shuffles that may do as well
 LEAST_ROWS = 10
-TOO_FEW = (
-    f"{nearest_rows.FEWEST} rows are too few to tell: run certify(X, y), which asks about more"
-)
+TOO_FEW = f"{nearest_rows.FEWEST} rows are too few to tell: certify(X, y) asks about more"
 LARGEST = 2**20  # neighbours whose targets are looked at together
 REACH = 0.6  # of each side of the data that a neighbourhood may take up; the notes' example of a curse has 0.63
 CONTRAST = 0.75  # k-th neighbour against any row
@@ -191,16 +189,12 @@ def neighbours_exact(fit):
     advice = "this search is approximate, or the rows are not those it was fitted to: use algorithm='brute'"
     if asked.complete:
         note = "all rows were asked about"
-        return claims.at_most(
-            wrong / n, WRONG, advice, unit="share wrong", kind=claims.PROVED, note=note
-        )
+        return claims.at_most(wrong / n, WRONG, advice, "share wrong", note, kind=claims.PROVED)
     low, high = clopper_pearson(wrong, m, 2 * RISK)  # each end at RISK: only one is used
     note = f"{m - wrong} of {m} queries right, proved for each of them"
     if low <= WRONG < high:
         return claims.unknown(note, wrong / m, "share wrong")
-    return claims.at_most(
-        high if high <= WRONG else low, WRONG, advice, unit="share wrong", note=note
-    )
+    return claims.at_most(high if high <= WRONG else low, WRONG, advice, "share wrong", note)
 
 
 def _is_nearest(
@@ -328,9 +322,7 @@ def judge_shuffles(
     right = f"{100 * (1 - ours / len(own)):.1f} % of {len(own)} rows right" if classes else ""
     left = "" if classes else f"{100 * ours / len(own) / y.shape[1]:.0f} % of the variance is left"
     advice = "neighbours say nothing about the target here: choose other features, scale them, or another model"
-    return claims.at_most(
-        (1 + beaten) / (1 + SHUFFLES), BEATEN, advice, unit="p", note=right + left
-    )
+    return claims.at_most((1 + beaten) / (1 + SHUFFLES), BEATEN, advice, "p", right + left)
 
 
 def first_largest(votes: Array) -> Array:
@@ -377,9 +369,7 @@ def neighbourhoods_local(fit):
     if m == 0:
         return claims.unknown("the rows are all equal")
     note = f"the rows fill about {m:.1f} dimensions (Levina & Bickel)"
-    advice = (
-        "reduce the dimension first (PCA, fewer features), collect more rows, or lower n_neighbors"
-    )
+    advice = "reduce the dimension first (PCA), collect more rows, or lower n_neighbors"
     return claims.at_most((k / n) ** (1 / m), REACH, advice, unit="side", note=note)
 
 
