@@ -37,7 +37,7 @@ from lemmata.audit.completion.optimality.global_optimum import ROUNDS, duality_g
 from lemmata.completion import Observed
 from lemmata.completion.witness import add_factor, along, escape, further_factor, line_search, sweep
 
-SEEDS = range(3)
+SEEDS = range(1)
 KINDS = {
     "plain": {},
     "weighted": {"weighted": True},
@@ -396,7 +396,7 @@ def test_no_feasible_dual_point_exceeds_the_convex_optimum_and_no_factors_fall_b
     )
     rng = np.random.default_rng(seed)
     known = ~np.isnan(A.dense())
-    for _ in range(20):
+    for _ in range(10):
         Y = known * rng.normal(size=A.shape)
         Y = Y / dual_value(A, Y, reg, weighted, biases, mean)[1]
         assert dual_value(A, Y, reg, weighted, biases, mean)[0] <= best

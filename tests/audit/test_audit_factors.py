@@ -174,13 +174,13 @@ def test_without_a_penalty_all_invertible_maps_are_gauge():
 
 
 def test_planted_problems_never_get_a_wrong_verdict_about_minimum_or_saddle():
-    """Against the eigenvalues of the dense Hessian: 20 points that ALS left, half of them with a factor too few.
+    """Against the eigenvalues of the dense Hessian: 12 points that ALS left, half of them with a factor too few.
 
     holds: no eigenvalue is below −1e-3 of the largest curvature (units differ by less than the condition of D, so only
     the sign of clear cases is compared); fails: one is negative.
     """
     verdicts = []
-    for seed in range(20):
+    for seed in range(12):
         A = planted(seed, n=10, m=9, noise=0.5, density=0.7)
         k = 2 + seed % 2
         factors, _ = als(A, k - seed % 2, 0.1)
@@ -219,12 +219,12 @@ def test_gauge_directions_do_not_make_a_nearly_converged_fit_a_saddle():
 
 
 def test_planted_problems_never_get_a_wrong_proof_of_optimality():
-    """40 problems with few and many factors, plain and weighted, with and without biases, converged and not.
+    """24 problems with few and many factors, plain and weighted, with and without biases, converged and not.
 
     "holds" is a proof: the objective is then within 1 % of a long convex solve. The gap is never below the true one.
     """
     holds = 0
-    for seed in range(40):
+    for seed in range(24):
         weighted, biases = bool(seed & 1), bool(seed & 2)
         A = planted(seed, n=10, m=8, noise=0.5, biases=biases)
         reg, k = (0.1, 0.3)[seed % 3 == 0] * (1 if weighted else 5), (1, 3, 6)[seed % 3]
@@ -245,13 +245,13 @@ def test_planted_problems_never_get_a_wrong_proof_of_optimality():
         if found.verdict == "holds":
             holds += 1
             assert true <= 1.0 + 1e-6
-    assert 5 <= holds <= 35  # it is neither always nor never so
+    assert 5 <= holds <= 20  # it is neither always nor never so
 
 
 def test_converged_planted_problems_are_proven_optimal_whenever_they_are():
-    """The other way to be wrong: a fit within 1 % of the best that is not recognised. 24 problems of rank 2, 4 and 8."""
+    """The other way to be wrong: a fit within 1 % of the best that is not recognised. 12 problems of rank 2, 4 and 8."""
     proven = []
-    for seed in range(24):
+    for seed in range(12):
         weighted, biases = bool(seed & 1), bool(seed & 2)
         A = planted(seed, n=10, m=8, noise=0.5, biases=biases)
         reg, k = (0.1, 0.3)[seed % 3 == 0] * (1 if weighted else 5), (2, 4, 8)[seed % 3]

@@ -33,8 +33,8 @@ DRAWS = {
 @pytest.mark.parametrize("n", [60, 600])
 def test_draws_without_a_gain_seldom_show_one(name, n):
     rng = np.random.default_rng(0)
-    shown = sum(mean_gain(DRAWS[name](rng, n), RISK).lower > 0 for _ in range(300))
-    assert shown <= 300 * RISK
+    shown = sum(mean_gain(DRAWS[name](rng, n), RISK).lower > 0 for _ in range(150))
+    assert shown <= 150 * RISK
 
 
 def test_the_bound_lies_below_the_truth_and_comes_close():

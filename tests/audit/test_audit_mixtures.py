@@ -141,7 +141,7 @@ def test_patterns_are_a_partition_of_the_rows():
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(1))
 def test_well_separated_clusters_of_scikit_learn_are_certified(kind, seed):
     X = clusters(seed=seed)
     found = certificate(theirs(covariance_type=kind).fit(X), X)
@@ -217,7 +217,7 @@ def test_the_gain_of_a_geometric_climb_is_extrapolated_exactly():
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("distance", [2.0, 3.0])
+@pytest.mark.parametrize("distance", [2.0])
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_the_nats_to_go_are_what_a_long_run_gains(kind, distance):
     """One step from centres that are a deviation off in every direction, of clusters that overlap: there is a way to go."""
@@ -255,7 +255,7 @@ def test_default_fits_arrive_and_scikit_learns_arrive_on_clear_clusters(kind):
 
 
 @pytest.mark.parametrize("kind", ["full", "diag", "spherical"])
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(1))
 def test_a_component_on_duplicates_has_collapsed(kind, seed):
     X = np.concatenate([clusters(n=60, seed=seed), np.full((20, 3), 30.0)])
     found = certificate(theirs(4, covariance_type=kind, reg_covar=1e-9).fit(X), X)

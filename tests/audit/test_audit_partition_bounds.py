@@ -179,7 +179,7 @@ def test_no_bound_exceeds_the_best_of_all_partitions_of_a_few_points(d):
             assert 0.5 * optimum < dual_bound(X, k, np.array(best), steps=60) <= allowed
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", range(24))
 def test_the_certified_gap_is_never_wrong_about_all_partitions_of_eight_weighted_points(seed):
     """cost ≤ (1 + gap)·optimum, whatever the centres: the optimum by trying everything."""
     rng = np.random.default_rng(seed)

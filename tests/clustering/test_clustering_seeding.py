@@ -273,7 +273,7 @@ def test_every_container_gives_the_same_rows(method, weighted, tmp_path):
         "fortran": np.asfortranarray(X),
         "every other row": np.repeat(X, 2, axis=0)[::2],
     }
-    for seed in range(2):
+    for seed in range(1):
         centers, chosen = method(X, 12, seed, weights, return_indices=True)
         assert_array_equal(centers, X[chosen])
         for name, data in containers.items():

@@ -30,7 +30,7 @@ from lemmata.completion.als.search import COLUMNS, RANKS, choose, held_out_rmse
 from lemmata.core import Checkpoint, MaxSteps, Never, Path, Settled, rounding, run, store
 from lemmata.core.engine import one_blas_thread
 
-SEEDS = range(3)
+SEEDS = range(1)
 KINDS = [(weighted, biases) for weighted in (False, True) for biases in (False, True)]
 
 

@@ -659,7 +659,7 @@ def test_thousands_of_signed_hostile_files_never_surprise(tmp_path, model):
             )
         )
     before, slowest = peak_memory(), 0.0
-    for round_ in range(2000):
+    for round_ in range(1000):
         manifest, arrays, kind = parsed[round_ % len(parsed)]
         path.write_bytes(mutated_content(manifest, arrays, dice))
         began = time.process_time()  # of this process, however busy the machine is
@@ -671,7 +671,7 @@ def test_thousands_of_signed_hostile_files_never_surprise(tmp_path, model):
             if kind == "model":
                 use(back)
         slowest = max(slowest, time.process_time() - began)
-    assert refused > 1000
+    assert refused > 500
     assert peak_memory() - before < 200e6
     assert slowest < 5.0
 

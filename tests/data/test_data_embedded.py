@@ -85,12 +85,12 @@ def test_the_pattern_finds_what_the_parser_finds():
     total, wrong = 0, set()
     for package in module.PACKAGES:
         paths = sorted(module._source_files(package))
-        for i in np.random.default_rng(0).choice(len(paths), size=40, replace=False):
+        for i in np.random.default_rng(0).choice(len(paths), size=20, replace=False):
             source = Path(paths[i]).read_text(encoding="utf-8", errors="replace")
             expected = _parsed(source)
             total += len(expected)
             wrong |= set(module.docstrings_in(source, min_length=200)) ^ expected
-    assert total > 500
+    assert total > 250
     assert len(wrong) <= total / 100  # 1 in 7,838 over all files of the pinned versions
 
 

@@ -71,7 +71,7 @@ def same(one, other):
 
 @pytest.mark.parametrize("name", [*GAUSSIAN, *COUNTING])
 def test_the_likelihood_never_falls(name):
-    for seed in range(5):
+    for seed in range(2):
         trace = fitted(name, data_for(name, seed=seed), steps=30, seed=seed).trace
         assert trace.largest_rise <= rounding(np.float64, terms=240)
 

@@ -96,7 +96,7 @@ def test_every_start_finds_clear_clusters_within_a_few_restarts(init_params, see
 
 
 @pytest.mark.parametrize("kind", [*KINDS, "unit"])
-@pytest.mark.parametrize("reg_covar", [0.0, 1e-6, 1e-2])
+@pytest.mark.parametrize("reg_covar", [0.0, 1e-2])
 def test_the_likelihood_never_falls(kind, reg_covar):
     X = clusters(distance=2.0)
     model = GaussianMixture(

@@ -24,7 +24,7 @@ from lemmata.optim import (
     gradient_norm,
 )
 
-SEEDS = range(4)
+SEEDS = range(2)
 ALL = [
     GradientDescent(0.1),
     SGD(0.1, decay=0.5),
