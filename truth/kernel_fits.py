@@ -10,6 +10,9 @@ from sklearn.kernel_approximation import Nystroem, RBFSampler
 from sklearn.kernel_ridge import KernelRidge
 
 import lemmata
+from lemmata.core.blocks import Blocks
+from lemmata.core.certificate import PROVED, Fit
+from lemmata.core.certification.checking import check
 from lemmata.predict.kernels import RBF
 from truth.harness import Case, problems
 
@@ -146,3 +149,22 @@ def maps(seed):
     yield Case("other offsets", lemmata.certify(wrong, X), {"statements_true": False})
     wrong = tampered(model, random_offset_=model.random_offset_[1:])
     yield Case("an offset too few", lemmata.certify(wrong, X), {"attributes_sound": False})
+
+
+@problems(seeds=12, quick=1)
+def drawn_rows(seed):
+    """Landmarks of more rows than `fit` has work for: the share that they miss is estimated from some of them."""
+    X, _ = curve(30_000, seed)
+    for count, gamma in ((64, 0.1), (96, 0.5), (96, 1.0), (64, 2.0)):
+        model = lemmata.Nystroem(gamma=gamma, n_components=count, random_state=seed).fit(X)
+        missed = 1 - np.square(model.transform(X)).sum(axis=1).mean()
+        found = check(model.claims, Fit(model, Blocks.of(X)), "drawn", work=2e7)
+        assert found["little_missed"].kind != PROVED
+        easy = ("little_missed",) if abs(missed - 0.1) > 0.03 else ()
+        yield Case(
+            f"{count} landmarks, γ = {gamma}", found, {"little_missed": bool(missed <= 0.1)}, easy
+        )
+        wrong = tampered(model, normalization_=1.2 * model.normalization_)
+        missed = np.abs(1 - np.square(wrong.transform(X)).sum(axis=1)).mean()
+        found = check(wrong.claims, Fit(wrong, Blocks.of(X)), "stretched", work=2e7)
+        yield Case("stretched", found, {"little_missed": bool(missed <= 0.1)})

@@ -6,6 +6,7 @@ import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.cluster import MiniBatchKMeans as SklearnMiniBatchKMeans
 from sklearn.datasets import load_digits, make_blobs
+from sklearn.exceptions import ConvergenceWarning
 
 import lemmata
 from lemmata import KMeans, MiniBatchKMeans
@@ -158,5 +159,9 @@ def test_what_it_states_is_true_and_batches_go_on():
 
 def test_a_fit_that_is_cut_short_fails_its_fixed_point():
     X = np.random.default_rng(0).normal(size=(4000, 3))
-    model = MiniBatchKMeans(20, random_state=0, max_iter=1, max_no_improvement=None).fit(X)
-    assert "fixed_point" in model.certify(X).failed
+    hasty = MiniBatchKMeans(
+        20, init="random", n_init=1, batch_size=20, max_no_improvement=1, random_state=0
+    )
+    with pytest.warns(ConvergenceWarning, match="near_fixed_point fails"):
+        model = hasty.fit(X)
+    assert "near_fixed_point" in model.certify(X).failed

@@ -20,12 +20,12 @@ MAIN: dict[str, str] = {
     "IncrementalPCA": VARIANCE,
     "TruncatedSVD": VARIANCE,
     "LinearAutoencoder": "near_pca_optimum",
-    "KernelPCA": VARIANCE,
+    "KernelPCA": "eigenvectors_solved",
     "SparseCoder": "fitted_on_support",
     "DictionaryLearning": NEAR,
     # clustering
     "KMeans": "fixed_point",
-    "MiniBatchKMeans": "fixed_point",
+    "MiniBatchKMeans": "near_fixed_point",
     "LightweightCoreset": "costs_kept",
     # predict
     "LinearRegression": "normal_equations",

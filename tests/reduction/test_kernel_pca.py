@@ -357,14 +357,18 @@ def broken(model, X, how):
         # the span is the same
         (
             "turned",
-            {"principal_axes", "uncorrelated"},
+            {"principal_axes", "uncorrelated", "eigenvectors_solved"},
             {"most_variance"},
         ),
         ("scaled", {"statements_true", "uncorrelated"}, {"principal_axes", "most_variance"}),
         ("other rows", {"statements_true", "uncorrelated"}, {"principal_axes", "most_variance"}),
         ("fewer rows", {"attributes_sound"}, set()),
-        ("other gamma", {"statements_true", "principal_axes", "uncorrelated"}, set()),
-        ("not the leading", {"principal_axes", "most_variance"}, {"uncorrelated"}),
+        ("other gamma", {"statements_true", "eigenvectors_solved", "uncorrelated"}, set()),
+        (
+            "not the leading",
+            {"principal_axes", "most_variance"},
+            {"uncorrelated", "eigenvectors_solved"},
+        ),
     ],
 )
 def test_a_broken_fit_fails_the_claims_it_breaks(cls, how, failing, still_holding):
@@ -650,7 +654,7 @@ def test_claims_that_need_too_large_a_matrix_cannot_tell(monkeypatch):
     monkeypatch.setattr("lemmata.audit.predict.kernels.kernel_matrices.MOST", 100)
     found = model.certify(blobs())
     assert "the kernel matrix of 120 rows needs" in found["subspace_determined"].note
-    assert found.held == ["attributes_sound", "statements_true"]
+    assert found.held == ["attributes_sound", "statements_true", "eigenvectors_solved"]
 
 
 def test_a_new_fit_forgets_the_preimages_of_the_last():

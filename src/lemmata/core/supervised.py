@@ -11,7 +11,6 @@ where the rows are a file.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from types import FunctionType
 from typing import Any, ClassVar
 
 import numpy as np
@@ -36,11 +35,6 @@ class Supervised(Model):
 
     multi_output: ClassVar[bool] = False
     fit_call = "fit(X, y)"
-
-    def __init_subclass__(cls, **options: Any) -> None:
-        super().__init_subclass__(**options)
-        if "fit" not in vars(cls):  # Python names a function by its class where y is missing
-            cls.fit = name_after(cls, cls.fit)  # type: ignore[method-assign]
 
     def fit(self, X, y, sample_weight=None):  # type: ignore[override]
         """Fit the model to X and y, and check the claims about it.
@@ -116,21 +110,6 @@ class Supervised(Model):
             return data.source.map_blocks(function, chunks=chunks, dtype=one.dtype)
         parts = [np.asarray(function(rows)) for rows, _ in data]
         return parts[0] if len(parts) == 1 else np.concatenate(parts)
-
-
-def name_after(cls: type, method: Any) -> Any:
-    """Return a method that was inherited as this class's own: errors of its arguments name the class."""
-    copy = FunctionType(
-        method.__code__,
-        method.__globals__,
-        method.__name__,
-        method.__defaults__,
-        method.__closure__,
-    )
-    copy.__kwdefaults__, copy.__doc__ = method.__kwdefaults__, method.__doc__
-    copy.__annotations__, copy.__module__ = method.__annotations__, method.__module__
-    copy.__qualname__ = f"{cls.__name__}.{method.__name__}"
-    return copy
 
 
 class Regressor(RegressorMixin, Supervised):

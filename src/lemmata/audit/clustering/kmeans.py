@@ -45,6 +45,7 @@ from lemmata.audit.kernel.claims import (
 Array = np.ndarray
 LAST_BATCH = "labels_ and inertia_ are those of the last batch, and these are other rows"
 ONE_STEP = 1e-4  # of the cost
+BATCH_STEP = 0.02  # of the cost, of mini-batches: defaults gain 0.1 to 0.5 % on thousands of rows, up to 2 % on a hundred
 ALL_STEPS = 0.01  # of the cost
 SETTLED = 1e-12  # of the cost: a step that gains no more has changed nothing
 GAP = 0.05
@@ -259,11 +260,21 @@ def fixed_point(fit):
 
     For what further steps gain see `no_steps_left`.
     """
+    return _judge_step(fit, ONE_STEP, "raise max_iter, or lower tol")
+
+
+@proved("a step of Lloyd's algorithm on all rows lowers the cost by at most 2 %", SOURCE, needs=(nearest,))  # fmt: skip
+def near_fixed_point(fit):
+    """The same of mini-batches, whose centres are means of the rows they happened to be given."""
+    return _judge_step(fit, BATCH_STEP, "finish with KMeans(init=model.cluster_centers_)")
+
+
+def _judge_step(fit: Fit, bound: float, advice: str) -> Evidence:
     found, unit = nearest(fit), "gain of one step / cost"
     if found.cost <= found.rounding:
-        return at_most(0.0, ONE_STEP, unit=unit, note="the cost is zero")
-    bound = max(ONE_STEP, rounding(np.asarray(fit.cluster_centers_).dtype, found.centers.shape[1]))
-    advice = "Lloyd's iteration has not converged: raise max_iter, lower tol, or (mini-batches) finish with KMeans"
+        return at_most(0.0, bound, unit=unit, note="the cost is zero")
+    bound = max(bound, rounding(np.asarray(fit.cluster_centers_).dtype, found.centers.shape[1]))
+    advice = f"Lloyd's iteration has not converged: {advice}"
     return at_most(found.shift / found.cost, bound, advice, unit)
 
 
@@ -394,4 +405,8 @@ KMEANS_CLAIMS = (
     SOUND, TRUE, fixed_point, no_steps_left, certified_near_optimum, NEVER_ROSE, no_empty_cluster, found_again, separated,
 )  # fmt: skip
 # the costs of batches go up and down
-MINI_BATCH_CLAIMS = tuple(one for one in KMEANS_CLAIMS if one is not NEVER_ROSE)
+MINI_BATCH_CLAIMS = tuple(
+    near_fixed_point if one is fixed_point else one
+    for one in KMEANS_CLAIMS
+    if one is not NEVER_ROSE
+)

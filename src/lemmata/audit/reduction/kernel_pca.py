@@ -21,8 +21,14 @@ import scipy.sparse as sp
 from lemmata.audit.kernel import claims
 from lemmata.audit.kernel.attributes import attributes_sound, discrepancy, statements_true
 from lemmata.audit.predict.kernels import kernel_matrices
-from lemmata.audit.predict.kernels.grams import difference, gamma_of, kernel_by_rules, kernel_used
-from lemmata.audit.predict.rows import whole
+from lemmata.audit.predict.kernels.grams import (
+    cost_of_entry,
+    difference,
+    gamma_of,
+    kernel_by_rules,
+    kernel_used,
+)
+from lemmata.audit.predict.rows import refuse_other_rows, whole
 from lemmata.audit.reduction.principal_axes import compare_axes, compare_error
 from lemmata.audit.reduction.sampling_error import GROUPS, LEVEL, Turn, judge_turn, stretches, turn
 from lemmata.audit.reduction.spectra import EIGH, Spectrum, squares
@@ -33,6 +39,10 @@ HINT = 100  # rows whose distances a better γ is read off
 FEW = 10  # rows below which no effective rank tells anything
 CLEAR = 100  # an eigenvalue this many times its rounding has coordinates good to a percent
 CORRELATION = 0.01
+ROWS, VECTORS = (
+    200,
+    50,
+)  # that are tried as eigenvectors: a tenth of the kernel matrix of 2,000 rows
 DIGITS = 1e-4  # stated numbers are true to four digits
 
 
@@ -134,6 +144,59 @@ TRUE = statements_true(_statements, needs=(kernel_matrices.facts,))
 
 
 # --- claims -----------------------------------------------------------------------------------------------------------
+
+
+def _cost_of_rows(fit: claims.Fit) -> float:
+    (n, d), k = fit.data.shape, len(fit.eigenvalues_)
+    return float(min(n, ROWS)) * n * cost_of_entry(d + min(k, VECTORS))
+
+
+@claims.proved(
+    "the vectors are eigenvectors: K̃α = λα to 1 %, on up to 200 rows and 50 vectors",
+    "CIL 1.4.3",
+    cost=_cost_of_rows,
+)
+def eigenvectors_solved(fit):
+    """The root mean square of √w(Kα − c) − λα/√w over rows drawn at random, relative to that of λα/√w over all rows.
+
+    K̃α = Kα − c, one number c for all rows where 1ᵀα = 0: the one that fits best, so that no row of K but these is needed.
+    Whether these eigenvectors are the leading ones is for `most_variance` and `principal_axes`.
+    """
+    rows, values = whole(fit.data), np.asarray(fit.eigenvalues_, dtype=np.float64)
+    alpha = np.asarray(fit.eigenvectors_, dtype=np.float64)
+    n = rows.shape[0]
+    refuse_other_rows(len(alpha), n)
+    kept = np.flatnonzero(values > 0)
+    if not len(kept):
+        return claims.unknown("no eigenvalue is above zero")
+    kept = kept[_spread(len(kept), VECTORS)]
+    w = np.ones(n) if fit.weights is None else np.asarray(fit.weights, dtype=np.float64)
+    root, values = np.sqrt(w), values[kept]
+    a = kernel_matrices.divide(alpha[:, kept], root[:, None])
+    alpha = alpha[:, kept] - np.outer(w / w.sum(), alpha[:, kept].sum(axis=0))
+    drawn = np.sort(np.random.default_rng(0).choice(n, min(n, ROWS), replace=False))
+    K = np.asarray(kernel_matrices.kernel_matrix(fit, rows[drawn], rows), dtype=np.float64)
+    own = np.abs(K[np.arange(len(drawn)), drawn])
+    unit = kernel_matrices.unit_of(float(own.max()))
+    heavy, values = root[drawn, None], values / unit
+    off = heavy * ((K / unit) @ alpha) - values * a[drawn]
+    off = off - heavy * ((heavy * off).sum(axis=0) / np.square(heavy).sum())
+    sizes = values * np.sqrt(np.mean(np.square(a), axis=0))
+    share = np.sqrt(np.mean(np.square(off), axis=0)) / np.maximum(sizes, np.finfo(float).tiny)
+    dtype = max((fit.eigenvectors_.dtype, fit.data.dtype), key=lambda one: np.finfo(one).eps)
+    noise = claims.rounding(dtype, n) * float(values.max())
+    noise += (
+        n * kernel_matrices.entry_error(fit, rows, dtype) * float((w[drawn] * own).max()) / unit
+    )
+    clear = values > CLEAR * noise
+    if not clear.any():
+        return claims.unknown("every eigenvalue is near rounding")
+    advice = (
+        "eigenvectors_, eigenvalues_ and the kernel do not belong together, or the solver has not converged: lower tol, raise "
+        "max_iter, or use eigen_solver='dense'"
+    )
+    note = f"{len(drawn):,} rows, {int(clear.sum())} vectors"
+    return claims.at_most(float(share[clear].max()), CORRELATION, advice, "residual / λ", note)
 
 
 @claims.proved(
@@ -355,4 +418,12 @@ def _spread(n: int, most: int) -> Array:
 
 
 _EIGENVALUES = (above_rounding, informative, subspace_determined, positive_semidefinite)
-KERNEL_CLAIMS = (SOUND, TRUE, most_variance, principal_axes, uncorrelated, *_EIGENVALUES)
+KERNEL_CLAIMS = (
+    SOUND,
+    TRUE,
+    eigenvectors_solved,
+    most_variance,
+    principal_axes,
+    uncorrelated,
+    *_EIGENVALUES,
+)

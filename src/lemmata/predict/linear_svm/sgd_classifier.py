@@ -70,6 +70,8 @@ class SGDClassifier(LinearClassifier, Classifier):
     intercept_ : (1,) or (k,)
     n_iter_ : int
         Steps of the solver of all problems, far fewer than epochs of stochastic steps.
+    dual_coef_ : (1, n) or (k, n), of the hinge
+        Multipliers of the rows, between 0 and s/n: the proof that no weights are better.
     certificate_, trace_, stopped_
     """
 
@@ -101,7 +103,11 @@ class SGDClassifier(LinearClassifier, Classifier):
     claims = SGD_CLAIMS
     work = staticmethod(cost_of_linear_svc)
     checkpoint, time_limit = None, None
-    stored: ClassVar[dict[str, str | type]] = {"coef_": "k d", "intercept_": "k"}
+    stored: ClassVar[dict[str, str | type]] = {
+        "coef_": "k d",
+        "intercept_": "k",
+        "dual_coef_?": "k n >=0",
+    }
 
     def _solver(self, n: int) -> Any:
         """Return the model of ours with the same objective of two classes and n rows."""
@@ -145,7 +151,12 @@ class SGDClassifier(LinearClassifier, Classifier):
         ours = max(found, key=lambda one: one.n_iter_)
         coef = np.vstack([np.atleast_2d(one.coef_) for one in found])
         b = np.array([np.ravel(one.intercept_)[0] for one in found])
-        conclude_as(self, ours, data, unsettled, coef_=coef, intercept_=b)
+        shown = {"coef_": coef, "intercept_": b}
+        self._forget("dual_coef_")
+        if all(hasattr(one, "dual_coef_") for one in found):
+            # the objective here is α times that of LinearSVC
+            shown["dual_coef_"] = float(self.alpha) * np.vstack([one.dual_coef_ for one in found])
+        conclude_as(self, ours, data, unsettled, **shown)
 
     @available_if(_has_probabilities)
     def predict_proba(self, X):

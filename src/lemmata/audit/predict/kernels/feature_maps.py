@@ -20,6 +20,7 @@ from scipy.special import chdtri
 
 from lemmata.audit.kernel import claims as k
 from lemmata.audit.kernel.attributes import attributes_sound, discrepancy, statements_true
+from lemmata.audit.kernel.concentration import betting
 from lemmata.audit.predict.kernels import grams
 from lemmata.audit.predict.kernels.kernel_matrices import is_given
 from lemmata.audit.predict.kernels.kernel_ridge import mercer
@@ -29,6 +30,8 @@ Array = np.ndarray
 
 EXACT = 1e-6  # of the largest entry, to which landmarks are reproduced
 MISSED = 0.1  # of the trace
+DRAWN = 1000  # rows from which the trace is estimated, where all of them cost too much
+RISK = 0.01  # that the estimate does not hold
 ERROR = 0.1  # of κ(x, x) = 1, by which random features may be off
 SAMPLE = 300  # rows whose kernel is compared with its features
 LEVEL = 0.999  # of the test that the frequencies have the right spread
@@ -78,33 +81,55 @@ def exact_on_landmarks(fit):
     return k.at_most(float(np.abs(Phi @ Phi.T - K).max()) / largest, bound, advice, unit="error")
 
 
-def _cost_of_trace(fit: k.Fit) -> float:
+def _cost_of_trace(fit: k.Fit, rows: int | None = None) -> float:
+    """The features of so many rows (of all), and κ(x, x) of all."""
     n, d = fit.data.shape
     q = len(np.asarray(fit.component_indices_))
-    return float(n) * q * grams.cost_of_entry(d + q) + float(
-        n
-    ) * grams.CORNER * grams.cost_of_entry(d)
+    each = float(q) * grams.cost_of_entry(d + q)
+    return (
+        (n if rows is None else min(n, rows)) * each + grams.cost_of_diagonal(fit) + float(q) ** 3
+    )
 
 
 @k.proved(
     "the features miss at most 10 % of the kernel's trace on these rows",
     "ML Nyström; Drineas & Mahoney 2005",
-    cost=_cost_of_trace,
+    cost=lambda fit: _cost_of_trace(fit, DRAWN),
     needs=(grams.why_no_kernel,),
 )
 def little_missed(fit):
-    """tr(K − ΦΦᵀ)/tr K; what is left out is positive semidefinite, so the trace bounds its eigenvalues."""
+    """tr(K − ΦΦᵀ)/tr K; what is left out is positive semidefinite, so the trace bounds its eigenvalues.
+
+    Of more rows than the budget is for, from DRAWN of them: row i with probability κ_ii/tr K, so that |κ_ii − ‖φ_i‖²|/κ_ii has
+    the share as its mean. With c = ‖N K_LL Nᵀ‖ it lies between 0 and max(1, c − 1), for NᵀN ≼ c K_LL⁻¹ and ‖φ_i‖² ≤ c κ_ii.
+    """
     rows = whole(fit.data)
     _landmarks(fit, rows)
     if why := grams.why_no_kernel(fit):
         return k.unknown(why)
     diagonal = grams.diagonal_of(fit, rows)
-    missed = diagonal - (_features(fit, rows) ** 2).sum(axis=1)
     trace = float(diagonal.sum())
     if trace <= 0:
         return k.unknown("the kernel is zero on these rows")
-    advice = "more landmarks: raise n_components (or lower gamma)"
-    return k.at_most(float(np.abs(missed).sum()) / trace, MISSED, advice, unit="share of tr K")
+    advice, unit = "more landmarks: raise n_components (or lower gamma)", "share of tr K"
+    if rows.shape[0] <= DRAWN or _cost_of_trace(fit) <= fit.work:
+        missed = np.abs(diagonal - np.square(_features(fit, rows)).sum(axis=1))
+        return k.at_most(float(missed.sum()) / trace, MISSED, advice, unit)
+    drawn = np.random.default_rng(0).choice(len(diagonal), DRAWN, p=diagonal / trace)
+    shares = np.abs(1 - np.square(_features(fit, rows[drawn])).sum(axis=1) / diagonal[drawn])
+    low, high = betting(shares, RISK, 0.0, max(1.0, _stretch(fit, rows) - 1))
+    note = f"{DRAWN:,} rows drawn at random: between {100 * low:.3g} and {100 * high:.3g} %"
+    if low <= MISSED < high:
+        return k.unknown(note, float(shares.mean()), unit)
+    measured, sure = high if high <= MISSED else low, 1 - RISK
+    return k.at_most(measured, MISSED, advice, unit, note, kind=k.STATISTICAL, confidence=sure)
+
+
+def _stretch(fit: k.Fit, rows: Any) -> float:
+    """‖N K_LL Nᵀ‖, 1 where N is the root of the inverse; by how much more than κ(x, x) a ‖φ(x)‖² can be."""
+    chosen, N = _landmarks(fit, rows), np.asarray(fit.normalization_, dtype=np.float64)
+    K = grams.gram_among(fit, rows, chosen, chosen)
+    return float(np.linalg.eigvalsh(N @ K @ N.T)[-1])
 
 
 def _compare_statements(fit: k.Fit) -> Mapping[str, float]:

@@ -107,9 +107,22 @@ def diagonal_of(fit: Fit, rows: Any) -> Array:
     """κ(x, x) of every row."""
     if is_given(fit):
         return np.diagonal(np.asarray(rows, dtype=np.float64))
+    if _has_unit_diagonal(fit):
+        return np.ones(rows.shape[0])
     cuts = range(0, rows.shape[0], CORNER)
     parts = [rows[start : start + CORNER] for start in cuts]
     return np.concatenate([np.diagonal(gram(fit, part, part)) for part in parts])
+
+
+def cost_of_diagonal(fit: Fit) -> float:
+    n, d = fit.data.shape
+    read = is_given(fit) or _has_unit_diagonal(fit)
+    return float(n) * (1 if read else CORNER * cost_of_entry(d))
+
+
+def _has_unit_diagonal(fit: Fit) -> bool:
+    """κ(x, x) = e⁰, whatever the row."""
+    return name_of(kernel_matrices.kernel_of(fit)) in ("rbf", "laplacian")
 
 
 def kernel_by_rules(fit: Fit) -> bool:

@@ -174,6 +174,11 @@ class Facts:
         return divide(self.around.SC, root) / np.sqrt(self.values)
 
 
+def unit_of(largest: float) -> float:
+    """A power of two near a number, in units of which squares are floats."""
+    return math.ldexp(1.0, min(math.frexp(largest)[1], 1023)) if 0 < largest < math.inf else 1.0
+
+
 def divide(V: Array, root: Array) -> Array:
     """D^−½ V; rows that do not count are 0."""
     return np.divide(V, root, out=np.zeros_like(V), where=root > 0)
@@ -197,7 +202,7 @@ def facts(fit: Fit) -> Facts:
     K = np.array(kernel_matrix(fit, rows, rows), dtype=np.float64)
     kernel = K.copy() if n <= DENSE else None
     largest = float(np.abs(np.diagonal(K)).max())
-    unit = math.ldexp(1.0, min(math.frexp(largest)[1], 1023)) if 0 < largest < math.inf else 1.0
+    unit = unit_of(largest)
     K /= unit
     weights = np.ones(n) if fit.weights is None else np.asarray(fit.weights, dtype=np.float64)
     weights = weights / weights.max()
