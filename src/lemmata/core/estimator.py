@@ -78,7 +78,7 @@ class Model(parameters.FitAttributes, BaseEstimator):
             if inspect.isfunction(method) and not hasattr(method, "on_one_thread"):
                 setattr(cls, name, alone(method, name))
         if "fit" not in vars(cls):  # Python names a function by its class where X or y is missing
-            cls.fit = parameters.name_after(cls, cls.fit)  # type: ignore[method-assign]
+            cls.fit = validation.name_after(cls, cls.fit)  # type: ignore[method-assign]
         if inspect.get_annotations(cls) or cls.declared_parameters or "__init__" in vars(cls):
             parameters.declare(cls, inherit_parameters)
 

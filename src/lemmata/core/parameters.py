@@ -27,7 +27,6 @@ from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from functools import cache, lru_cache, wraps
 from numbers import Integral, Real
-from types import FunctionType
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from lemmata.core.validation import Interval, StrOptions, make_constraint
@@ -176,21 +175,6 @@ def _make_init(cls: Any, table: Mapping[str, Parameter]) -> Callable:
     __init__.__signature__ = inspect.Signature([me, *shown])  # type: ignore[attr-defined]
     __init__.__qualname__, __init__.__module__ = f"{cls.__qualname__}.__init__", cls.__module__
     return __init__
-
-
-def name_after(cls: type, method: Any) -> Any:
-    """Return a method that was inherited as this class's own: errors of its arguments name the class."""
-    copy = FunctionType(
-        method.__code__,
-        method.__globals__,
-        method.__name__,
-        method.__defaults__,
-        method.__closure__,
-    )
-    copy.__kwdefaults__, copy.__doc__ = method.__kwdefaults__, method.__doc__
-    copy.__annotations__, copy.__module__ = method.__annotations__, method.__module__
-    copy.__qualname__ = f"{cls.__name__}.{method.__name__}"
-    return copy
 
 
 def _is_of_part(model: Any, name: str, names: Mapping[str, Any]) -> bool:

@@ -14,6 +14,7 @@ from __future__ import annotations
 import mmap
 from collections.abc import Iterator, Sequence
 from numbers import Number
+from types import FunctionType
 from typing import Any
 
 import numpy as np
@@ -389,3 +390,18 @@ def choose_columns(X: Any, columns: Any) -> Any:
         keep = ColumnTransformer([("keep", "passthrough", columns)], sparse_threshold=1.0)
         return keep.set_output(transform="default").fit_transform(X)
     return _safe_indexing(X, columns, axis=1)
+
+
+def name_after(cls: type, method: Any) -> Any:
+    """Return a method that was inherited as this class's own: errors of its arguments name the class."""
+    copy = FunctionType(
+        method.__code__,
+        method.__globals__,
+        method.__name__,
+        method.__defaults__,
+        method.__closure__,
+    )
+    copy.__kwdefaults__, copy.__doc__ = method.__kwdefaults__, method.__doc__
+    copy.__annotations__, copy.__module__ = method.__annotations__, method.__module__
+    copy.__qualname__ = f"{cls.__name__}.{method.__name__}"
+    return copy
