@@ -244,11 +244,11 @@ def costs_kept(fit):
     """Measured on all rows, for sets that know nothing of the coreset; ε is what was asked for, or a tenth."""
     true = truth(fit)
     found = _costs(_coreset(fit), true.sets, true.frame)
-    allowed = 0.5 * (true.costs + true.total)
     least = (8 * true.eps) ** 2 * true.squares  # below it a cost is zero
-    error = float((np.abs(found - true.costs) / np.maximum(allowed, max(least, TINY))).max())
-    k = len(true.sets[0])
-    note = f"{SETS} sets of {k} rows; ε is {'epsilon' if fit.epsilon else 'a tenth'}"
+    allowed = np.maximum(0.5 * (true.costs + true.total), max(least, TINY))
+    error = float((np.abs(found - true.costs) / allowed).max())
+    asked = "epsilon" if fit.epsilon else "a tenth"
+    note = f"{SETS} sets of {len(true.sets[0])} rows; ε is {asked}"
     return at_most(error, (fit.epsilon or ENOUGH) + true.slack, TOO_SMALL, "error", note)
 
 

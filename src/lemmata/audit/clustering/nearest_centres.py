@@ -28,7 +28,6 @@ from lemmata.core.blocks import Blocks
 
 Array = np.ndarray
 TINY = float(np.finfo(float).tiny)
-SMALLEST = 2.0**-1000  # scale whose inverse is a float, surely
 # numbers of rows that are worked on at once: they, and what is made of them, stay in the nearest cache
 NUMBERS_AT_ONCE = 2**15
 FIRST_NUMBERS = 2**18  # numbers of the first rows, by which the size of all is judged
@@ -84,7 +83,8 @@ class Frame:
                 origin = _mean(part) if origin is None else origin
                 spread = np.abs(part - origin).max(initial=0.0)
             if np.isfinite(spread) and spread > 0:
-                return cls(origin, 2.0 ** round(math.log2(spread)), heavy)
+                # the inverse is a float, too
+                return cls(origin, 2.0 ** max(round(math.log2(spread)), -1000), heavy)
         return cls(np.zeros(data.shape[1]) if origin is None else origin, heavy=heavy)
 
     def slices(self, data: Blocks, dense: bool = False) -> Iterator[tuple[Any, Array]]:
@@ -121,10 +121,7 @@ class Frame:
     def inside(self, rows: Any) -> Array:
         rows = rows.toarray() if sp.issparse(rows) else rows
         moved = np.asarray(rows, dtype=np.float64) - self.origin
-        if SMALLEST < self.scale < 1 / SMALLEST:
-            moved *= 1 / self.scale  # exact, and a tenth of the time of dividing
-        else:
-            moved /= self.scale
+        moved *= 1 / self.scale  # exact, and a tenth of the time of dividing
         return moved
 
     def outside(self, rows: Array) -> Array:
@@ -212,9 +209,9 @@ class Partition:
         for X, w in frame.slices(data):
             D = np.asarray(X @ (-2 * C.T))  # ‖x − c‖² − ‖x‖²
             D += lengths
-            labels, rows = D.argmin(axis=1), np.arange(len(w))
+            labels = D.argmin(axis=1)
             found.append(labels.astype(np.int32))
-            table, below = members(labels, w, k), D[rows, labels]
+            table, below = members(labels, w, k), D[np.arange(len(w)), labels]
             here = table.sum(axis=0)
             if sp.issparse(X):
                 own = np.maximum(below + squares_of(X), 0.0)
@@ -222,12 +219,10 @@ class Partition:
                 cancelled += float(w @ (own - below))
             else:
                 apart = X - C[labels]  # without cancellation
-                own = squares_of(apart)
-                sums += table.T @ apart
-            D -= below[:, None]
-            toward = between[labels] - D  # 2 (x − c_a)·(c_b − c_a)
-            weight, costs = weight + here, costs + own @ table
-            along, total = along + table.T @ np.square(toward, out=D) / 4, total + w @ (own - below)
+                own, sums = squares_of(apart), sums + table.T @ apart
+            toward = between[labels] + below[:, None] - D  # 2 (x − c_a)·(c_b − c_a)
+            weight, costs, total = weight + here, costs + own @ table, total + w @ (own - below)
+            along += table.T @ np.square(toward, out=D) / 4
         eps = eps_of(data.dtype, np.asarray(centers).dtype)
         far = float(weight.sum() * (np.abs(frame.origin).max(initial=0.0) / frame.scale) ** 2)
         least = (4 * eps) ** 2 * (total + far * C.shape[1]) + 8 * np.finfo(float).eps * cancelled

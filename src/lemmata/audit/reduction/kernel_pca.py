@@ -162,13 +162,12 @@ def eigenvectors_solved(fit):
     K̃α = Kα − c, one number c for all rows where 1ᵀα = 0: the one that fits best, so that no row of K but these is needed.
     Whether these eigenvectors are the leading ones is for `most_variance` and `principal_axes`.
     """
-    rows, values = whole(fit.data), np.asarray(fit.eigenvalues_, dtype=np.float64)
-    alpha = np.asarray(fit.eigenvectors_, dtype=np.float64)
-    n = rows.shape[0]
+    rows, n = whole(fit.data), fit.data.shape[0]
+    values, alpha = (np.asarray(x, np.float64) for x in (fit.eigenvalues_, fit.eigenvectors_))
     refuse_other_rows(len(alpha), n)
-    kept = np.flatnonzero(values > 0)
-    if not len(kept):
+    if not (values > 0).any():
         return claims.unknown("no eigenvalue is above zero")
+    kept = np.flatnonzero(values > 0)
     kept = kept[_spread(len(kept), VECTORS)]
     w = np.ones(n) if fit.weights is None else np.asarray(fit.weights, dtype=np.float64)
     root, values = np.sqrt(w), values[kept]
@@ -180,7 +179,7 @@ def eigenvectors_solved(fit):
     unit = kernel_matrices.unit_of(float(own.max()))
     heavy, values = root[drawn, None], values / unit
     off = heavy * ((K / unit) @ alpha) - values * a[drawn]
-    off = off - heavy * ((heavy * off).sum(axis=0) / np.square(heavy).sum())
+    off -= heavy * ((heavy * off).sum(axis=0) / np.square(heavy).sum())
     sizes = values * np.sqrt(np.mean(np.square(a), axis=0))
     share = np.sqrt(np.mean(np.square(off), axis=0)) / np.maximum(sizes, np.finfo(float).tiny)
     dtype = max((fit.eigenvectors_.dtype, fit.data.dtype), key=lambda one: np.finfo(one).eps)
@@ -191,12 +190,8 @@ def eigenvectors_solved(fit):
     clear = values > CLEAR * noise
     if not clear.any():
         return claims.unknown("every eigenvalue is near rounding")
-    advice = (
-        "eigenvectors_, eigenvalues_ and the kernel do not belong together, or the solver has not converged: lower tol, raise "
-        "max_iter, or use eigen_solver='dense'"
-    )
-    note = f"{len(drawn):,} rows, {int(clear.sum())} vectors"
-    return claims.at_most(float(share[clear].max()), CORRELATION, advice, "residual / λ", note)
+    advice = "the solver has not converged, or this is another kernel: lower tol, or use eigen_solver='dense'"
+    return claims.at_most(float(share[clear].max()), CORRELATION, advice, "residual / λ")
 
 
 @claims.proved(

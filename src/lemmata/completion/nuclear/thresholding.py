@@ -51,6 +51,8 @@ from lemmata.completion.nuclear.sparse_lowrank import (
 )
 from lemmata.completion.observed import Observed
 from lemmata.core import common
+from lemmata.core.certificate import Fit
+from lemmata.core.certification import checking
 from lemmata.core.loop import MaxSteps, SmallGradient, Solution, Stop
 from lemmata.core.parameters import KW_ONLY, POSITIVE, choice, parameter
 from lemmata.core.store import storable
@@ -62,6 +64,7 @@ TAU = 5.0  # times √(nm)·rms ≈ ‖A‖_F: above the few ‖A‖₂ that exa
 ARMIJO = 1e-4  # of the ascent that the slope promises: the least that a step has to gain
 GROWTH = 10.0  # of η at most, from one step to the next: where g is nearly linear (directions below τ) curvature says little
 TRIES = 20  # lengths along one direction
+EXTRA = 8  # directions besides those above τ, about
 MOVES = 5  # remembered; each is two numbers per entry
 
 
@@ -299,6 +302,12 @@ class SingularValueThresholding(CompletionModel):
             for name, value in solution.attributes.items()
         }
         return {**arrays, **self._set_offsets(centre(self.observed_, self.centre))}
+
+    @classmethod
+    def work(cls, fit: Fit) -> float:
+        """Count products of the entries with the directions that a step keeps, there and back, some four times a step."""
+        (n, m), width = fit.data.shape, len(fit.singular_values_) + EXTRA
+        return checking.count_steps(fit) * 8 * width * (fit.data.n_observed + (n + m) * width)
 
     @classmethod
     def restored(cls, parameters: dict[str, Any], attributes: dict[str, Any]) -> Any:

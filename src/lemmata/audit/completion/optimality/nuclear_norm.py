@@ -30,6 +30,7 @@ Array = np.ndarray
 REGULARISED_GAP = 0.1  # per cent
 NUCLEAR_GAP = 5.0  # per cent: a finite τ aims at a little more than the least nuclear norm
 MET = 1e-4  # of the known entries
+MOST_DENSE = 2**24  # numbers of a table, 128 MB
 SHRUNK = 1e-4  # of σ₁(Y): squares of singular values are found to 1e-10, they themselves to 1e-5
 
 
@@ -63,9 +64,14 @@ class Multipliers:
 
 
 def _multiplier_cost(fit: claims.Fit) -> float:
-    k, (n, m) = np.shape(fit.U_)[1] + 3, fit.data.shape
-    thin = 20.0 * k * (fit.data.n_observed + k * (n + m))
-    return gap_cost(fit) + (thin if min(n, m) > SHORT else 0.3 * min(n, m) ** 3)
+    k, (n, m), entries = np.shape(fit.U_)[1] + 3, fit.data.shape, fit.data.n_observed
+    side = min(n, m)
+    if side <= SHORT:  # a Gram matrix and its eigenvalues, as measured
+        gram = entries * min(side, entries / max(n, m))
+        if _is_full(entries, n, m):
+            gram = float(n) * m * side / claims.PRODUCTS
+        return gram + 0.05 * side**3 + 10.0 * k * entries
+    return gap_cost(fit) + 20.0 * k * (entries + k * (n + m))
 
 
 @claims.fact(cost=_multiplier_cost)
@@ -121,7 +127,10 @@ def _leading(fit: claims.Fit, Y: Any, k: int) -> tuple[Array, float, float]:
     n, m = Y.shape
     if min(n, m) <= SHORT or k >= min(n, m):
         Z = Y if n >= m else Y.T
-        squares = np.linalg.eigvalsh((Z.T @ Z).toarray())[::-1]
+        if _is_full(Y.nnz, n, m):
+            Z = Z.toarray()
+        G = Z.T @ Z
+        squares = np.linalg.eigvalsh(G.toarray() if hasattr(G, "toarray") else G)[::-1]
         return np.sqrt(np.maximum(squares, 0)), 0.0, 0.0
     found = fit.witness("singular_triplets", Y, k)
     if found is None or not all(orthonormal(part) for part in found[::2]):
@@ -131,6 +140,11 @@ def _leading(fit: claims.Fit, Y: Any, k: int) -> tuple[Array, float, float]:
     left = top_singular_value(Y.tocsr(), (P * s, Q))
     off = float(np.linalg.norm(Y @ Q - P * s) + np.linalg.norm(Y.T @ P - Q * s))
     return np.sort(s)[::-1] + off, left.bound + off, left.risk
+
+
+def _is_full(entries: int, n: int, m: int) -> bool:
+    """Whether so many entries are multiplied faster as a table."""
+    return n * m <= MOST_DENSE and entries >= 0.05 * n * m
 
 
 def orthonormal(Q: Array) -> bool:
