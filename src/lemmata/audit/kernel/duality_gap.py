@@ -26,6 +26,7 @@ Array = np.ndarray
 EPS = float(np.finfo(float).eps)
 TURNED = 1e-12  # of its length: what rounding may leave of u along a column, or of its sum
 CONSTANT = 64 * EPS  # of its length: a column that varies by less is constant
+VARIES = 0.01  # of Σ sx²: a Σ s(x − m)² above it is the difference Σ sx² − m²Σs, to all digits but two
 
 
 # --- rows -------------------------------------------------------------------------------------------------------------
@@ -76,18 +77,19 @@ class DesignRows:
             out += squared.T @ s[here]
         return out if self.constant is None else np.append(out, self.constant**2 * s.sum())
 
-    def squares_around(self, s: Array, mean: Array) -> Array:
-        """Σ sᵢ (xᵢⱼ − mⱼ)² of every column; entries that a sparse row does not hold are at a distance of mⱼ."""
-        out = np.zeros(len(mean))
+    def squares_around(self, s: Array, mean: Array, which: Array) -> Array:
+        """Σ sᵢ (xᵢⱼ − mⱼ)² of columns `which`; entries that a sparse row does not hold are at a distance of mⱼ."""
+        out, mean = np.zeros(len(which)), mean[which]
         for here, rows in self.blocks():
+            rows, weight = rows[:, which], s[here]
             if not hasattr(rows, "tocoo"):
-                out += np.square(rows - mean).T @ s[here]
+                out += np.square(rows - mean).T @ weight
                 continue
             held = rows.tocoo()
-            weight, m = s[here][held.row], mean[held.col]
-            held_weight = np.bincount(held.col, weight, minlength=len(mean))
-            out += np.bincount(held.col, weight * np.square(held.data - m), minlength=len(mean))
-            out += np.maximum(s[here].sum() - held_weight, 0.0) * np.square(mean)
+            m, each = mean[held.col], weight[held.row]
+            out += np.bincount(held.col, each * np.square(held.data - m), minlength=len(mean))
+            missing = weight.sum() - np.bincount(held.col, each, minlength=len(mean))
+            out += np.maximum(missing, 0.0) * np.square(mean)
         return out
 
     def columns(self, which: Array) -> Array:
@@ -101,6 +103,19 @@ class DesignRows:
             part = rows if len(inner) == d else rows[:, inner]
             out[here, : len(inner)] = part.toarray() if hasattr(part, "toarray") else part
         return out
+
+
+def centre_columns(rows: DesignRows, s: Array, squares: Array) -> tuple[Array, Array]:
+    """Means mⱼ of columns and √Σ s(x − m)², from Σ sx²; a second pass over those columns alone that hardly vary."""
+    if not s.sum() > 0:
+        return np.zeros(len(squares)), np.sqrt(squares)
+    mean = rows.adjoint(s[:, None])[:, 0] / s.sum()
+    around = squares - s.sum() * np.square(mean)
+    doubtful = np.flatnonzero(~(around > VARIES * squares) & (squares != 0))
+    if len(doubtful):
+        around[doubtful] = rows.squares_around(s, mean, doubtful)
+    deviations, lengths = np.sqrt(around), np.sqrt(squares)
+    return mean, np.where(deviations > CONSTANT * lengths, deviations, 0.0)
 
 
 # --- the problem ------------------------------------------------------------------------------------------------------
@@ -138,13 +153,9 @@ class Risk:
         A free intercept takes up the mean of every column, so what a column says is its deviations; where these are
         the rounding of its numbers, its length is 0.
         """
-        s, squares = self.s.max(axis=1), self.column_squares
-        mean, lengths = np.zeros(len(squares)), np.sqrt(squares)
-        if self.free and s.sum() > 0:
-            mean = self.rows.adjoint(s[:, None])[:, 0] / s.sum()
-            deviations = np.sqrt(self.rows.squares_around(s, mean))
-            lengths = np.where(deviations > CONSTANT * lengths, deviations, 0.0)
-        return mean, lengths
+        if self.free:
+            return centre_columns(self.rows, self.s.max(axis=1), self.column_squares)
+        return np.zeros(len(self.column_squares)), np.sqrt(self.column_squares)
 
     @cached_property
     def null_scores(self) -> Array:

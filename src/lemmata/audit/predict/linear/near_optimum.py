@@ -20,7 +20,14 @@ import numpy as np
 
 from lemmata.audit.kernel import claims as k
 from lemmata.audit.kernel.attributes import attributes_sound, statements_true
-from lemmata.audit.kernel.duality_gap import DesignRows, Point, Risk, gap_at, point
+from lemmata.audit.kernel.duality_gap import (
+    DesignRows,
+    Point,
+    Risk,
+    centre_columns,
+    gap_at,
+    point,
+)
 from lemmata.audit.predict.linear import objectives
 
 Array = np.ndarray
@@ -239,8 +246,9 @@ def centre(risk: Risk) -> tuple[Array, Array]:
     if risk.free:
         return risk.centred_columns
     rows = replace(risk.rows, constant=None)
-    mean, lengths = replace(risk, rows=rows, free=True).centred_columns
-    whole = np.sqrt(risk.column_squares)
+    squares = risk.column_squares
+    mean, lengths = centre_columns(rows, risk.s.max(axis=1), squares[: rows.shape[1]])
+    whole = np.sqrt(squares)
     lengths = np.where(FAR * lengths < whole[: len(mean)], lengths, whole[: len(mean)])
     if risk.rows.constant is None:
         return 0 * mean, np.where(lengths > 0, lengths, whole)
