@@ -157,7 +157,7 @@ class Classifier(ClassifierMixin, Supervised):
             check_classification_targets(y)
         if not reset:
             return encode(y, self.classes_)
-        self.classes_, places = np.unique(y, return_inverse=True)
+        self.classes_, places = find_classes(y)
         if whole and 2 * len(self.classes_) > len(y):  # scikit-learn wonders about so many classes
             check_classification_targets(y)
         if len(self.classes_) < 2:
@@ -218,6 +218,21 @@ def is_multilabel(y: Any) -> bool:
     """Whether y says of every row and label whether they go together."""
     y = y if sp.issparse(y) else np.asarray(y)
     return y.ndim > 1 and type_of_target(y, input_name="y").startswith("multilabel")
+
+
+def find_classes(y: Array) -> tuple[Array, Array]:
+    """np.unique(y, return_inverse=True); whole numbers in a range no longer than y are counted instead of sorted."""
+    if y.dtype.kind in "iu" and len(y):
+        least, most = int(y.min()), int(y.max())
+        if (
+            most - least < len(y)
+            and least > np.iinfo(np.int64).min
+            and most <= np.iinfo(np.int64).max
+        ):
+            shifted = y.astype(np.int64) - least
+            seen = np.bincount(shifted) > 0
+            return (seen.nonzero()[0] + least).astype(y.dtype), (np.cumsum(seen) - 1)[shifted]
+    return np.unique(y, return_inverse=True)
 
 
 def encode(y: Array, classes: Array) -> Array:

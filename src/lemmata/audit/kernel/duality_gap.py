@@ -26,7 +26,9 @@ Array = np.ndarray
 EPS = float(np.finfo(float).eps)
 TURNED = 1e-12  # of its length: what rounding may leave of u along a column, or of its sum
 CONSTANT = 64 * EPS  # of its length: a column that varies by less is constant
-VARIES = 0.01  # of Σ sx²: a Σ s(x − m)² above it is the difference Σ sx² − m²Σs, to all digits but two
+VARIES = (
+    0.01  # of Σ sx²: a Σ s(x − m)² above it is the difference Σ sx² − m²Σs, to all digits but two
+)
 
 
 # --- rows -------------------------------------------------------------------------------------------------------------

@@ -363,7 +363,8 @@ class LinearProblem:
             return math.inf
         c, s = self.classes_and_weights
         share = np.array([s[c == k].sum() for k in range(max(self.m, 2))])[-self.m :] / self.total
-        squares = np.append(s @ X.multiply(X), math.inf)[: self.D]
+        squared = sp.csr_array((X.data.astype(np.float64) ** 2, X.indices, X.indptr), X.shape)
+        squares = np.append(s @ squared, math.inf)[: self.D]
         found = np.sqrt(self.total * np.multiply.outer(share * (1 - share), squares))
         return np.where(found > 0, found, math.inf)
 

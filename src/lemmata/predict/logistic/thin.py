@@ -8,6 +8,8 @@ still gains a digit a step, some five products (30,000 × 300 rows, 3 % filled).
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import scipy.sparse as sp
 
@@ -50,11 +52,11 @@ def solve_by_products(data: LinearProblem, W: Array, g: Array) -> tuple[Array, A
     curved = np.flatnonzero(V.any(axis=1))
     if len(curved) < FEW * len(V):
         X, V, s = X[curved], V[curved], s[curved]
-    squares = sp.csr_array((X.data**2, X.indices, X.indptr), X.shape)
+    Xt = X.T  # once: SciPy takes a quarter of a product's time for it
 
-    def transpose(rows: sp.csr_array, U: Array) -> Array:
+    def transpose(columns: Any, U: Array) -> Array:
         G = np.empty((m, D))
-        G[:, :d] = (rows.T @ U).T
+        G[:, :d] = (columns @ U).T
         G[:, d:] = U.sum(axis=0)[:, None]
         return G
 
@@ -64,11 +66,12 @@ def solve_by_products(data: LinearProblem, W: Array, g: Array) -> tuple[Array, A
         if coupled:
             F -= V * F.sum(axis=1, keepdims=True)
             F *= s[:, None]
-        return transpose(X, F) + data.ridge * Q
+        return transpose(Xt, F) + data.ridge * Q
 
     def dot(A: Array, B: Array) -> Array:
         return np.full((m, 1), np.vdot(A, B)) if coupled else np.vecdot(A, B)[:, None]
 
+    squares = sp.csc_array((X.data**2, X.indices, X.indptr), X.shape[::-1])
     diagonal = transpose(squares, s[:, None] * V * (1 - V) if coupled else V) + data.ridge
     if coupled:  # one for all classes: then Σₖ pₖ stays 0, as in the gradient, where H has no curvature but the ridge
         diagonal = diagonal.mean(axis=0, keepdims=True)
