@@ -11,10 +11,11 @@ import lemmata
 from lemmata import ElasticNet, ElasticNetCV, Lasso, LassoCV, LassoPath
 from lemmata.core import MaxSteps, run
 from lemmata.predict import enet_path, lasso_path
-from lemmata.predict.lasso import cv
+from lemmata.predict.lasso import _twins, cv
 from lemmata.predict.lasso.algorithm import ElasticNetAlgorithm
 from lemmata.predict.lasso.cv import choose
 from lemmata.predict.lasso.problem import prepare
+from lemmata.predict.lasso.subproblem import gaps_of, guess_path
 from tests.predict.test_lasso import regression, violation
 
 PROBLEMS = {"tall": (90, 30), "wide": (50, 1000)}
@@ -240,3 +241,23 @@ def test_folds_with_the_gram_matrix_of_all_rows_err_as_folds_without_it_do(monke
     assert shared.alpha_ == alone.alpha_
     assert shared.alpha_1se_ == alone.alpha_1se_
     assert_allclose(shared.mse_path_, alone.mse_path_, rtol=1e-5)
+
+
+@pytest.mark.parametrize(("l1_ratio", "positive"), [(1.0, False), (0.5, False), (1.0, True)])
+def test_guessed_signs_solve_a_path_and_their_gaps_are_those_of_each_problem(l1_ratio, positive):
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(80, 12)), rng.normal(size=80)
+    y += X[:, :4].sum(axis=1)
+    G, q, yy = X.T @ X, X.T @ y, float(y @ y)
+    alphas = np.geomspace(1, 1e-3, 40)[:, None] * np.abs(q).max() / l1_ratio
+    L1, L2 = alphas * l1_ratio * np.ones(12), alphas * (1 - l1_ratio) * np.ones(12)
+    W = guess_path(G, q, L1, L2, positive, np.empty(0, np.int64), np.empty(0))
+    losses, gaps, H = gaps_of(G, q, W, L1, L2, yy, positive)
+    assert gaps.max() < 1e-10 * yy
+    assert W[-1].any()
+    rough = W * rng.uniform(0.5, 1.5, W.shape)  # gaps of points that are no solutions
+    losses, gaps, H = gaps_of(G, q, rough, L1, L2, yy, positive)
+    for i in range(len(W)):
+        plain = _twins.gap_of(q, rough[i], H[i], L1[i], L2[i], yy, positive)
+        assert_allclose((losses[i], gaps[i]), plain, rtol=1e-10)
+    assert gaps.max() > 1e-3 * yy

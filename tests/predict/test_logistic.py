@@ -16,6 +16,7 @@ from sklearn.preprocessing import StandardScaler
 
 from lemmata import LogisticRegression
 from lemmata.core import Blocks, MaxSteps, run
+from lemmata.core.supervised import find_classes
 from lemmata.data import DataNotFound, a9a
 from lemmata.predict.logistic import newton
 from lemmata.predict.logistic.lbfgs import LBFGSAlgorithm
@@ -391,3 +392,19 @@ def test_units_of_features_do_not_matter_without_a_penalty(solver):
     scaled = LogisticRegression(C=np.inf, solver=solver, tol=1e-16).fit(X * units, y)
     assert_allclose(scaled.coef_ * units, plain.coef_, atol=1e-3)
     assert scaled.n_iter_ <= plain.n_iter_ + 30
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int64, np.uint64])
+def test_classes_of_whole_numbers_are_those_of_a_sort(dtype):
+    y = np.random.default_rng(0).choice(np.array([3, 100, 7, 250], np.int64).astype(dtype), 300)
+    for labels in (
+        y,
+        y[:3],
+        y.max() - y,
+        np.array([np.iinfo(dtype).max, np.iinfo(dtype).min], dtype),
+    ):
+        classes, places = find_classes(labels)
+        wanted = np.unique(labels, return_inverse=True)
+        assert classes.dtype == dtype
+        assert_array_equal(classes, wanted[0])
+        assert_array_equal(places, wanted[1])
