@@ -46,6 +46,7 @@ Array = np.ndarray
 # features up to which a fit keeps its sums, for standard errors and partial_fit: 8 MB
 KEEP_BELOW = 1024
 FORM_SPARSE_BELOW = 128  # features of sparse data up to which the equations are formed
+FINER = 1e-1  # of tol, for the gradient of conjugate gradients: a tol for singular values is too coarse for it
 MOST_ROWS = 2**27  # numbers that are decomposed as rows, 1 GB; beyond, the equations are
 
 
@@ -255,7 +256,7 @@ class LinearRegression(Regressor):
         Directions of X whose singular value is below `tol` times the largest count as undetermined
         and get weight 0; columns whose lengths differ by a factor of more than 1000 are first
         brought to length 1, so that units do not decide it. Of wide sparse data: conjugate
-        gradients end when the gradient is below tol times that at 0.""")
+        gradients end when the gradient is below tol/10 times that at 0.""")
     n_jobs: Any = parameter(None, None, Integral).doc("""
         Has no effect: blocks are worked on by all cores.""")
     positive: bool = parameter(False, "boolean").doc("Only w ≥ 0 (non-negative least squares).")
@@ -295,7 +296,7 @@ class LinearRegression(Regressor):
         if self._iterates(data):
             from lemmata.predict.least_squares.conjugate_gradients import ConjugateGradientAlgorithm
 
-            return ConjugateGradientAlgorithm(np.zeros(1), float(self.tol))
+            return ConjugateGradientAlgorithm(np.zeros(1), self.tol * FINER)
         return LeastSquaresAlgorithm(self.tol, self.positive)
 
     def _problem(self, data: Blocks) -> Any:

@@ -40,9 +40,9 @@ PATIENCE = 8  # steps of SMO for each variable before Newton's method is asked f
 NEWTON = 30  # of its steps in a row
 ROUNDS = 10  # of both on one working set
 REFINED = 5  # times at most that Kβ is computed once more in float64
-# of NumPy's loops on whole matrices in this process, after which numba is loaded: it takes about as long, from its cache on
-# disk. Both loops give the same bits, so that a grid of small fits becomes faster and nothing else.
-SECONDS = 0.4
+# of NumPy's loops on whole matrices in this process, after which numba is loaded, which takes about as long, and longer where
+# nothing is cached on disk: a grid on hundreds of rows ends before. Both loops give the same bits.
+SECONDS = 2.0
 _waited = [0.0]
 
 
@@ -183,6 +183,8 @@ class SMOAlgorithm:
 
     def _step_whole(self, one: MachineState, machine: MachineDual, K: Array) -> MachineState:
         """A round of SMO, then, if that was not enough, Newton's method on the free variables."""
+        if one.steps == 0 and machine.size > len(machine.members):
+            one = start_at_bounds(one, machine, K)
         beta, G = one.beta.copy(), machine.gradient(one.field)
         left = min(max(ROUND, one.steps), self.max_steps - one.steps)
         compiled = self.compiled or worth_compiling(_waited[0], above=SECONDS)
@@ -206,6 +208,21 @@ class OutOfSteps(Stop):
         algorithm = solution.algorithm
         done = all(map(algorithm.done, solution.state.machines))
         return Stopped.MAX_STEPS if done else None
+
+
+def start_at_bounds(one: MachineState, machine: MachineDual, K: Array) -> MachineState:
+    """Begin a regression where cᵀβ is least, all β but one at their bounds, unless the objective is lower at 0.
+
+    With a small C that is the solution, or near it, for which steps of SMO take a pair of multipliers at a time.
+    """
+    order = np.argsort(machine.c, kind="stable")
+    room = (machine.hi - machine.lo)[order]
+    raised = np.clip(-machine.lo.sum() - (np.cumsum(room) - room), 0.0, room)
+    beta = np.empty_like(one.beta)
+    beta[order] = np.where(raised == room, machine.hi[order], machine.lo[order] + raised)
+    of_each = machine.by_member(beta)
+    field, slope = K @ of_each, float(machine.c @ beta)
+    return replace(one, beta=beta, field=field) if of_each @ field <= -2 * slope else one
 
 
 def violation(beta: Array, G: Array, machine: MachineDual) -> float:
