@@ -131,6 +131,27 @@ def test_running_texts_have_their_known_length():
     assert len(loaded(data.wikitext_2, "valid").texts[0].split()) == 213_886
 
 
+@pytest.mark.parametrize(
+    ("name", "shape", "first"),
+    [
+        ("sunspots-yearly", (309, 1), 5), ("monthly-sunspots", (2820, 1), 58), ("airline-passengers", (144, 1), 112),
+        ("daily-min-temperatures", (3650, 1), 20.7), ("co2-weekly", (2284, 1), 316.1), ("nile", (100, 1), 1120),
+        ("macrodata", (203, 12), 2710.349), ("elnino", (732, 1), 23.11),
+    ],
+)  # fmt: skip
+def test_series_are_in_order_of_time_with_holes_where_values_are_missing(name, shape, first):
+    found = loaded(data.time_series, name)
+    assert found.X.shape == shape
+    assert found.X[0, 0] == first
+    assert np.isnan(found.X).sum() == (59 if name == "co2-weekly" else 0)
+    assert len(found.features) == shape[1]
+
+
+def test_an_unknown_series_is_answered_with_the_known_ones():
+    with pytest.raises(ValueError, match="one of airline-passengers, co2-weekly"):
+        data.time_series("stocks")
+
+
 def test_an_unknown_part_is_answered_with_the_known_ones():
     with pytest.raises(ValueError, match="'train', 'test', 'all'"):
         data.a9a("valid")

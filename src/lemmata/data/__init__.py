@@ -23,6 +23,7 @@ from lemmata.data.sets import (
     olivetti_faces,
     spambase,
     spoken_digits,
+    time_series,
     tiny_shakespeare,
     wikitext_2,
 )
@@ -40,6 +41,6 @@ __all__ = [
     "DataDamaged", "DataNotFound", "Dataset", "Matrix", "Ratings", "UnreadableData", "a9a", "ap_corpus",
     "cache_folder", "california_housing", "data_folder", "digits", "docstrings", "fashion_mnist", "filmtrust",
     "imdb_reviews", "lee_news", "movielens_1m", "movielens_small", "movietweetings", "newsgroups",
-    "olivetti_faces", "read_matrix", "rt_polarity", "spambase", "spoken_digits", "tiny_shakespeare", "trec_questions",
-    "wikitext_2", "word_evaluation",
+    "olivetti_faces", "read_matrix", "rt_polarity", "spambase", "spoken_digits", "time_series", "tiny_shakespeare",
+    "trec_questions", "wikitext_2", "word_evaluation",
 ]  # fmt: skip

@@ -121,6 +121,18 @@ SOURCES: dict[str, Source] = {source.folder: source for source in (
            "Jakobovski/free-spoken-digit-dataset (takes 0 to 4)", "CC BY-SA 4.0", (
         File("digits.npz", 1_521_824, "3f032e2f91bc819f57cff634c78693726de48fa56d7202191632c74ac8198e45"),
     )),
+    Source("time-series", "Well-known series: sunspots, CO2, the Nile, passengers, temperatures, US macroeconomics.",
+           "data sets of statsmodels; github.com/jbrownlee/Datasets",
+           "public domain, as statsmodels marks its own; public figures, no terms stated", (
+        File("airline-passengers.csv", 2_036, "d6159c6f8243ed52f6dad223958e350c11f2bd317d9116bf663c7e7682607ac2"),
+        File("co2-weekly.csv", 33_974, "16695fa2786e53414e5a6b54767a3fdf5de99cfbc68617f69d1362d92776a92f"),
+        File("daily-min-temperatures.csv", 64_271, "178c85707c148319c4ca35069d044c799ff22e8d71b7a2c08922216756d18961"),
+        File("elnino.csv", 5_508, "b647be00e0fd264be9764e317e6b963f35030014ecca2b21b204521716e463ad"),
+        File("macrodata.csv", 17_829, "d93c0d3a7a77ef83c3af14e46032bb1d02ae3a512b22ab94159a8ca226fcf708"),
+        File("monthly-sunspots.csv", 42_219, "4b91dd8e13bdf6a95c3034c71ceca0152269986c6a91706c6eaf50c1d50081c8"),
+        File("nile.csv", 942, "88e97bea7249e5832a85e41aec6ce4b8f7b1b14aae930c8363da7f193286b598"),
+        File("sunspots-yearly.csv", 2_944, "f67889b1d9002cd5227f0e0ef54e35b419cdd85a31279adef6f73fb41e5c0a9b"),
+    )),
     Source("tiny-shakespeare", "40,000 lines of Shakespeare's plays as one running text.",
            "github.com/karpathy/char-rnn", "text in the public domain", (
         File("input.txt.gz", 1_115_394, "86c4e6aa9db7c042ec79f339dcb96d42b0075e16b8fc2e86bf0ca57e2dc565ed", _SHAKESPEARE),
@@ -235,6 +247,30 @@ def spoken_digits(part: str = "all", *, samples: int = 8000) -> Dataset:
     X /= 2**15
     y = digit[chosen].astype(np.int64)
     return _dataset("spoken-digits", X=X, y=y, names=tuple(str(k) for k in range(10)))
+
+
+# --- series -----------------------------------------------------------------------------------------------------------
+
+
+def time_series(name: str) -> Dataset:
+    """A series as rows of float64 in order of time, a column for each of several; NaN where a value is missing.
+
+    name : "sunspots-yearly" (309 values from 1700 on), "monthly-sunspots" (2,820 from 1749), "airline-passengers" (144 months
+        from 1949), "daily-min-temperatures" (3,650 days from 1981), "co2-weekly" (2,284 from 1958, 59 missing), "nile" (100
+        years from 1871), "macrodata" (203 quarters from 1959, 12 columns), "elnino" (732 months from 1950)
+    """
+    source = SOURCES["time-series"]
+    known = [file.name.removesuffix(".csv") for file in source.files]
+    if name not in known:
+        raise ValueError(f"name={name!r}: there is no such series; pass one of {', '.join(known)}.")
+    with source.find(f"{name}.csv").open(encoding="utf-8", newline="") as file:
+        head, *rows = csv.reader(file)
+    times = 2 if name == "macrodata" else 1  # columns that say when
+    features = tuple(head[times:])
+    X = np.array([[float(value or "nan") for value in row[times:]] for row in rows])
+    if name == "elnino":  # a row holds the months of a year
+        X, features = X.reshape(-1, 1), ("temperature",)
+    return _dataset("time-series", X=X, features=features)
 
 
 # --- tables -----------------------------------------------------------------------------------------------------------

@@ -29,16 +29,15 @@ from lemmata.audit.generate.densities import (
 from lemmata.audit.kernel import claims as k
 from lemmata.audit.kernel.attributes import attributes_sound, discrepancy, statements_true
 from lemmata.audit.nets.autoencoders import in_float64
-from lemmata.audit.nets.modules import Copy, copy_of, examples_of, rows_of, unflatten
+from lemmata.audit.nets.modules import copy_of, examples_of, rows_of, unflatten
 from lemmata.audit.nets.orders import (
     CUTS,
     ROWS,
-    TRIES,
     OrderLeak,
-    Scan,
     judge_leak,
-    judge_window,
     look_in_order,
+    no_blind_spot,
+    stated_scan,
 )
 from lemmata.audit.nets.stated import float_type, stated_rows, unsound_network
 
@@ -95,35 +94,11 @@ def log_probabilities(fit: k.Fit, rows: Array) -> Array:
     return np.concatenate(found)
 
 
-def order_of(fit: k.Fit) -> Scan:
-    """The scanning order that the network states."""
-    net = fit.module_
-    return Scan(net.order.numpy(), *net.grid)
-
-
 @k.fact(cost=lambda fit: cost_of_passes(fit, 4.0 * CUTS))
 def order_leak(fit: k.Fit) -> OrderLeak:
-    """Look for outputs that know the number they are of, or a later one; given classes, those of the first."""
-    own, rows = _copy_given_class(fit), examples_of(fit, ROWS)
-    return look_in_order(own, rows, rows.key, order_of(fit))
-
-
-def _copy_given_class(fit: k.Fit) -> Copy:
-    """A copy of the network to be called with inputs alone: of one with classes, given the first."""
-    own = copy_of(fit)
-    if fit.get("classes_") is None:
-        return own
-    import torch
-
-    class First(torch.nn.Module):
-        def __init__(self, net: Any):
-            super().__init__()
-            self.net = net
-
-        def forward(self, x: Any) -> Any:
-            return self.net(x, torch.zeros(len(x), dtype=torch.long))
-
-    return Copy(First(own.module))
+    """Look for outputs that know the number they are of, or a later one."""
+    rows = examples_of(fit, ROWS)
+    return look_in_order(copy_of(fit), rows, rows.key, stated_scan(fit.module_))
 
 
 def n_images(fit: k.Fit) -> float:
@@ -132,11 +107,7 @@ def n_images(fit: k.Fit) -> float:
     return count if count <= IMAGES else np.inf
 
 
-def _cost_of_images(fit: k.Fit) -> float:
-    return cost_of_passes(fit, min(n_images(fit), IMAGES) if np.isfinite(n_images(fit)) else 0.0)
-
-
-@k.fact(cost=_cost_of_images)
+@k.fact(cost=lambda fit: cost_of_passes(fit, n_images(fit) if n_images(fit) <= IMAGES else 0.0))
 def enumerated_mass(fit: k.Fit) -> float:
     """Σ P(x) over all images, by ln P as the model states it. CannotTell where there are more than IMAGES."""
     K, d = len(fit.levels_), fit.data.shape[1]
@@ -193,16 +164,6 @@ def beats_independent(fit: k.Fit) -> k.Evidence:
 )
 def causal(fit: k.Fit) -> k.Evidence:
     return judge_leak(order_leak(fit))
-
-
-@k.rule_of_thumb(
-    "every number in the window changes the output that it comes before: of one place, by other content there",
-    "CIL 5.1.3; van den Oord et al. 2016",
-    cost=lambda fit: cost_of_passes(fit, float(TRIES * fit.data.shape[1])),
-)
-def no_blind_spot(fit: k.Fit) -> k.Evidence:
-    rows = examples_of(fit, ROWS)
-    return judge_window(_copy_given_class(fit), rows, rows.key, order_of(fit), None)
 
 
 @k.proved(

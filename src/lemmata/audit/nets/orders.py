@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from lemmata.audit.kernel import claims as k
-from lemmata.audit.nets.changes import SAME, judge_change, other_content
+from lemmata.audit.nets.changes import SAME, PropertyRequest, judge_change, other_content
 from lemmata.audit.nets.modules import Copy, Examples, copy_of, examples_of, forwards
 
 Array = np.ndarray
@@ -25,7 +25,6 @@ CUTS = 64  # places of a change, evenly spaced where there are more
 ROWS = 16
 AT_ONCE = 2**16  # numbers in a call, of the inputs
 TRIES = 4  # contents, before a number counts as without influence
-UNIT = "change"
 
 
 class Scan(NamedTuple):
@@ -55,6 +54,11 @@ def scan_of(order: Any, shape: tuple[int, ...]) -> Scan:
             return Scan(_permutation(pixels), H, W * C)
         pixels = _permutation(pixels, H * W)
     return Scan((np.arange(C) * H * W + pixels[:, None]).ravel(), rows, columns * C)
+
+
+def stated_scan(net: Any) -> Scan:
+    """The scan that a network of ours states."""
+    return Scan(net.order.cpu().numpy(), *net.grid)
 
 
 def _permutation(order: Array, size: int | None = None) -> Array:
@@ -206,7 +210,11 @@ def _forward_rows(fit: k.Fit) -> float:
     cost=forwards(_forward_rows, 1),
 )
 def no_blind_spot(fit: k.Fit) -> k.Evidence:
-    asked, examples = fit.properties["no_blind_spot"], examples_of(fit, ROWS)
+    """Of a module as it was asked for; of a model by the scan that its network states."""
+    asked = (fit.get("properties") or {}).get("no_blind_spot", PropertyRequest())
+    examples = examples_of(fit, ROWS)
     key, _ = asked.find(examples, 1)
-    scan = scan_of(asked.order or "raster", tuple(examples[key].shape[1:]))
+    stated = asked.order is None and hasattr(fit.module_, "order")
+    shape = tuple(examples[key].shape[1:])
+    scan = stated_scan(fit.module_) if stated else scan_of(asked.order or "raster", shape)
     return judge_window(copy_of(fit), examples, key, scan, asked.window)

@@ -37,7 +37,7 @@ from lemmata.audit.generate.pixels import LEVEL_CLAIMS, LEVEL_MORE_CLAIMS
 from lemmata.core import common
 from lemmata.core.blocks import Blocks
 from lemmata.core.estimator import Model
-from lemmata.core.parameters import COUNT, KW_ONLY, POSITIVE, choice, parameter
+from lemmata.core.parameters import COUNT, KW_ONLY, NONNEGATIVE, POSITIVE, choice, parameter
 from lemmata.core.validation import Interval
 from lemmata.generate.base import DRAWN, HIDDEN, DensityModel, Generative
 from lemmata.generate.levels import Levels, bits_per_dim, choose_levels
@@ -222,6 +222,8 @@ class PixelCNN(LevelModel, Generative):
     learning_rate: Any = parameter(4e-3, POSITIVE, None)
     schedule: Any = parameter("cosine", str, callable).doc("""
         The rate falls to 0 over `max_iter` epochs; see `NeuralClassifier` for others.""")
+    warmup: float = parameter(0.02, NONNEGATIVE).doc("""
+        The share of the run in which the rate rises from 0; from 1 on, so many updates.""")
     max_iter: int = common.max_iter(20).doc("Epochs.")
 
     claims = LEVEL_CLAIMS
@@ -290,6 +292,8 @@ class WaveNet(LevelModel, Generative):
     learning_rate: Any = parameter(4e-3, POSITIVE, None)
     schedule: Any = parameter("cosine", str, callable).doc("""
         The rate falls to 0 over `max_iter` epochs; see `NeuralClassifier` for others.""")
+    warmup: float = parameter(0.02, NONNEGATIVE).doc("""
+        The share of the run in which the rate rises from 0; from 1 on, so many updates.""")
     max_iter: int = common.max_iter(20).doc("Epochs.")
 
     usual_batch: ClassVar[int] = 8
