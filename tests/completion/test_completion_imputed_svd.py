@@ -16,7 +16,7 @@ from lemmata.completion import Observed
 from lemmata.completion.baselines.imputed_svd import FILLS, Filled
 from lemmata.completion.centring import centre
 
-SEEDS = range(4)
+SEEDS = range(2)
 
 
 def planted(seed=0, n=50, m=40, rank=2, share=0.5, noise=0.0, dtype=np.float64):

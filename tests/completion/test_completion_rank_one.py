@@ -22,7 +22,7 @@ from lemmata.completion.baselines.rank_one import (
 from lemmata.completion.centring import HOW
 from lemmata.core import MaxSteps, rounding, run
 
-SEEDS = range(4)
+SEEDS = range(2)
 
 
 def planted(seed=0, n=40, m=30, share=0.4, noise=0.0, dtype=np.float64):

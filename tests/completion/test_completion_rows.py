@@ -350,7 +350,7 @@ def assert_kkt(X, a, c, reg, w, k, dtype):
 @pytest.mark.parametrize("kind", KINDS)
 def test_nonnegative_rows_fulfil_the_kkt_conditions(kind, dtype):
     solver = RowSolver(0.5, **KINDS[kind], nonnegative=True)
-    for k in (1, 2, 7, 16, 40):
+    for k in (1, 7, 40):
         entries, V, shift = problem(k, dtype, k=k)
         cold, _ = solve(solver, entries, V, shift)
         rng = np.random.default_rng(k)

@@ -376,7 +376,7 @@ def test_a_low_rank_matrix_with_offsets_is_recovered(optimizer, seed):
 
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
 @pytest.mark.parametrize("biases", [True, False])
-@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("seed", SEEDS[:1])
 def test_it_goes_where_alternating_least_squares_goes(optimizer, biases, seed):
     """The objective is the same: a sweep of ALS from here gains little, and ALS from elsewhere ends hardly lower.
 

@@ -136,7 +136,7 @@ def test_a_step_leaves_its_state_alone():
 
 
 @pytest.mark.parametrize("reg", [0.3, 2.0, 6.0])
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(1))
 def test_the_end_is_the_optimum_that_long_dense_proximal_descent_finds(seed, reg):
     _, A = low_rank(seed, n=30, m=20, noise=0.5)
     state = run(SoftImputeAlgorithm(reg), A, stop=TIGHT, rng=seed).state

@@ -83,13 +83,13 @@ SETTINGS: dict[str, dict] = {
     "RBFSampler": {"n_components": 400},
     "MLPClassifier": {"hidden_layer_sizes": (8,), "max_iter": 60, "learning_rate_init": 0.02},
     "MLPRegressor": {"hidden_layer_sizes": (8,), "max_iter": 60, "learning_rate_init": 0.05},
-    "NeuralClassifier": {"max_iter": 30, "learning_rate": 0.02},
+    "NeuralClassifier": {"max_iter": 12, "learning_rate": 0.05},
     "NeuralRegressor": {"max_iter": 30, "learning_rate": 0.02},
     "AR": {"order": 1},
     "PixelCNN": {"levels": 4, "channels": 4, "n_blocks": 1, "hidden": 8, "max_iter": 3},
     "WaveNet": {"levels": 4, "channels": 4, "n_blocks": 2, "hidden": 8, "max_iter": 3},
     "NormalizingFlow": {"n_transforms": 2, "widths": (8,), "max_iter": 5, "test_fraction": 0.0},
-    "VAE": {"n_components": 1, "layers": (8,), "max_iter": 20, "learning_rate": 0.01},
+    "VAE": {"n_components": 1, "layers": (8,), "max_iter": 8, "learning_rate": 0.02},
 }
 COMPLETION = [
     name for name, entry in registry.MODELS.items() if entry.module.startswith("lemmata.completion")
