@@ -92,6 +92,14 @@ def copies(seed: int) -> Iterator[Case]:
         rows[: round(share * ROWS)] = X[: round(share * ROWS)]
         found = lemmata.certify(Samples(rows), X, X_test=new, seconds=60)
         yield Case(f"far away, {share:.0%} copied", found, {"not_copied": share == 0})
+    few = _draw(rng, 200)[
+        0
+    ]  # new rows, a tenth of the training rows: little is seen, and nothing wrong is said
+    for share in (0.0, 0.3):
+        rows = _draw(rng, ROWS)[0]
+        rows[: round(share * ROWS)] = X[: round(share * ROWS)]
+        found = lemmata.certify(Samples(rows), X, X_test=few, seconds=60)
+        yield Case(f"few new rows, {share:.0%} copied", found, {"not_copied": share == 0})
     found = lemmata.certify(Samples(_draw(rng, ROWS)[0]), X, X_test=X[::2], seconds=60)
     yield Case("test rows that were trained on", found, dict.fromkeys(CLAIMS, False))
 

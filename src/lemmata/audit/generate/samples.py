@@ -26,6 +26,7 @@ Array = np.ndarray
 
 RISK = 0.05
 MOST = 4000  # rows of each table that are looked at
+KNOWN = 50_000  # training rows among which copied ones are looked for
 LEAST = 100  # rows of each half that a classifier is judged by
 TOLD_APART = 0.6  # share of rows that a classifier may put on the right side
 CLIP = 1e-3  # probabilities below it count as this
@@ -48,6 +49,7 @@ class Tables(NamedTuple):
     classes: Array | None  # those the samples were asked to have
     train: Array
     train_classes: Array | None
+    known: Array  # training rows, up to KNOWN of them
     new: Array
     new_classes: Array | None
 
@@ -75,11 +77,11 @@ def tables(fit: k.Fit) -> Tables:
         raise k.CannotTell("samples hold numbers that are not finite")
     every = rows_of(fit.data, np.arange(fit.data.shape[0]))
     require_unseen(Memory(every, new, "the training rows", True))
+    known = every if len(every) <= KNOWN else rng.permutation(every)[:KNOWN]
     spread = np.concatenate([train, new]).astype(np.float64).std(axis=0)
     spread[spread == 0] = 1.0
-    return Tables(
-        samples / spread, classes, train / spread, train_classes, new / spread, new_classes
-    )
+    samples, train, new, known = (rows / spread for rows in (samples, train, new, known))
+    return Tables(samples, classes, train, train_classes, known, new, new_classes)
 
 
 def classify(fit: k.Fit, name: str, *arguments: Any) -> Callable[[Array], Array]:
@@ -210,38 +212,46 @@ def classes_obeyed(fit: k.Fit) -> k.Evidence:
 
 
 def _cost_of_copies(fit: k.Fit) -> float:
-    n = min(fit.data.shape[0], MOST)
-    return 2.0 * n * min(fit.samples.shape[0], MOST) * fit.data.shape[1] + 10.0 * SHUFFLES * n
+    n = min(fit.data.shape[0], KNOWN) + fit.X_test.shape[0] if fit.has("X_test") else 0
+    asked = min(fit.samples.shape[0], MOST)
+    return asked * n * (5.0 + fit.data.shape[1] / k.PRODUCTS) + 10.0 * SHUFFLES * n
 
 
 @k.statistical(
-    "samples lie no nearer to training rows than to as many rows never seen",
+    "samples lie no nearer to training rows than to rows never seen",
     "permutation test of the rows' labels; Clopper & Pearson 1934",
     confidence=1 - COPY_RISK,
     cost=_cost_of_copies,
     needs=(tables,),
 )
 def not_copied(fit: k.Fit) -> k.Evidence:
-    """Of m training and m new rows, which is the nearest to each sample? A share q of training rows means 2q − 1 copies.
+    """Of n training and m new rows, which is the nearest to each sample? A training row, for a share q of them.
 
     Had the generator not seen the training rows, both kinds would be exchangeable: the rank of the true labelling among
-    shuffled ones is uniform, whatever the samples look like (blur does not fool it). Of a share c of copies q = c + (1 − c)h, h
-    the share of honest samples; some rows are nearest to many of them, so h is not ½ but as low as shuffled labels go.
+    shuffled ones is uniform, whatever the samples look like (blur does not fool it). With a share c of copies q = c + (1 − c)h,
+    h the share of honest samples: some rows are nearest to many of them, so h is n/(n + m) or as low as shuffled labels go.
+    All training rows have to be among them, or c is divided by the share that is.
     """
     found = tables(fit)
-    m = min(len(found.train), len(found.new))
-    rng = np.random.default_rng(m)
-    rows = np.concatenate([rng.permutation(part)[:m] for part in (found.train, found.new)])
-    order = rng.permutation(2 * m)  # equal distances go to either kind alike
-    nearest = order[nearest_rows_of(found.samples, rows[order])]
-    hits = np.bincount(nearest, minlength=2 * m)
-    trained, s = int(hits[:m].sum()), len(nearest)
-    shuffled = np.array([rng.permutation(hits)[:m].sum() for _ in range(SHUFFLES)])
+    n, rng = len(found.known), np.random.default_rng(len(found.new))
+    rows = np.concatenate([found.known, found.new])
+    order = rng.permutation(len(rows))  # equal distances go to either kind alike
+    hits = np.bincount(order[nearest_rows_of(found.samples, rows[order])], minlength=len(rows))
+    trained, s = int(hits[:n].sum()), len(found.samples)
+    shuffled = np.array([rng.permutation(hits)[:n].sum() for _ in range(SHUFFLES)])
     p = (1 + int((shuffled >= trained).sum())) / (1 + SHUFFLES)
-    h = float(np.quantile(shuffled, COPY_RISK / 2)) / s
-    high = max((clopper_pearson(trained, s, COPY_RISK)[1] - h) / (1 - h), 0.0)
-    share = max(2 * trained / s - 1, 0.0)
-    note = f"nearest to a training row: {trained:,} of {s:,} samples, so about {100 * share:.0f} % are copies"
+    looked_at = n / fit.data.shape[0]
+
+    def copies(q: float, h: float) -> float:
+        return float(np.clip((q - h) / (1 - h) / looked_at if h < 1 else 1.0, 0.0, 1.0))
+
+    share = copies(trained / s, n / len(rows))
+    low = float(np.quantile(shuffled, COPY_RISK / 2)) / s
+    high = copies(clopper_pearson(trained, s, COPY_RISK)[1], low)
+    note = (
+        f"nearest to a training row: {trained:,} of {s:,} samples, {100 * n / len(rows):.0f} % expected, so about "
+        f"{100 * share:.0f} % are copies"
+    )
     if p < COPY_RISK:
         advice = "the generator remembers rows: stop earlier, take more rows or a smaller network; do not publish these samples"
         return k.at_least(p, COPY_RISK, advice, unit="p of shuffled labels", note=note)
@@ -253,9 +263,11 @@ def not_copied(fit: k.Fit) -> k.Evidence:
 
 def nearest_rows_of(samples: Array, rows: Array) -> Array:
     """The number of the row nearest to each sample."""
-    step = max(1, AT_ONCE // len(rows))
+    middle = rows.mean(axis=0)  # products cancel less around 0
+    samples, rows = samples - middle, rows - middle
+    half, step = np.square(rows).sum(axis=1) / 2, max(1, AT_ONCE // len(rows))
     starts = range(0, len(samples), step)
-    return np.concatenate([cdist(samples[a : a + step], rows).argmin(axis=1) for a in starts])
+    return np.concatenate([(half - samples[a : a + step] @ rows.T).argmin(axis=1) for a in starts])
 
 
 def _unsound(fit: k.Fit) -> Iterator[str]:
