@@ -90,8 +90,8 @@ def drawing() -> None:
 
 
 def sounds(rows: int = 240) -> None:
-    train, test = (spoken_digits(part, samples=4000).X for part in ("train", "test"))
-    report("spoken digits", WaveNet(max_iter=10, test_fraction=0.0, random_state=0), train[:rows], test)  # fmt: skip
+    train, test = (spoken_digits(part, samples=2000).X for part in ("train", "test"))
+    report("spoken digits", WaveNet(max_iter=4, test_fraction=0.0, random_state=0), train[:rows], test)  # fmt: skip
 
 
 PARTS = {"fashion": fashion, "binary": binary, "digits": small, "drawing": drawing, "sounds": sounds}  # fmt: skip

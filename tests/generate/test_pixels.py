@@ -181,6 +181,18 @@ def test_bad_input_is_named(model, X, message):
         model.fit(X)
 
 
+def test_levels_of_a_fit_hold_for_every_later_call():
+    X = np.random.default_rng(0).integers(0, 256, (40, 3, 4)).astype(np.float32)
+    with lemmata.config(certificate=False):
+        model = PixelCNN(channels=4, n_blocks=1, max_iter=1, warm_start=True).fit(X / 255)
+    assert len(model.levels_) == 256
+    with pytest.raises(ValueError, match="none of the 256 levels from 0 to 1 "):
+        model.score_samples(X)
+    with pytest.raises(ValueError, match="other levels than the last fit"):
+        model.fit(X % 2)
+    model.score_samples(X.astype(np.uint8))  # bytes are read as numbers from 0 to 1
+
+
 def test_predicting_bounds_bytes_and_not_rows():
     """1,000 rows of 784 pixels and 256 levels would hold 0.8 GB of logits; no tensor on the way may exceed 64 MB."""
     from lemmata.nets.training.counting import BYTES, Operations

@@ -118,9 +118,8 @@ def find_levels(data: Any) -> Levels | None:
             return None
     if 2 * len(known) > max(count, 2):
         return None
-    for parts in (
-        (1, 2, 3, 4) if len(known) > 2 else ()
-    ):  # 7 and 9 of bytes show half of their spacing
+    # 7 and 9 of bytes show half of their spacing
+    for parts in (1, 2, 3, 4) if len(known) > 2 else ():
         last = round(float(np.ptp(known) * parts / np.diff(known).min()))
         places = (known - known[0]) / np.ptp(known) * last
         if last < MOST and np.abs(places - np.round(places)).max() <= NEAR:

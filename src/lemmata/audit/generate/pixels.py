@@ -209,7 +209,7 @@ LEVEL_CLAIMS: tuple[Any, ...] = (
     statements_true(
         _statement_errors,
         cost=lambda fit: cost_of_passes(fit, min(fit.data.shape[0], 2000)),
-        unchecked="test_rows_ levels_",
+        unchecked="test_rows_",
     ),
     beats_independent,
     causal,

@@ -73,7 +73,8 @@ class LevelModel(DensityModel):
             self.levels_ = found.values.astype(data.dtype)
             if raw is not None:
                 self.levels_ = np.unique(np.round(255 * found.values).astype(np.uint8))
-        if not (reset and isinstance(self.levels, str)) and len(self.levels_) < 256:
+        known = reset and isinstance(self.levels, str)
+        if not known and not (raw is not None and len(self.levels_) == len(BYTES)):
             first = 0
             for rows, _ in data:
                 self._levels.places(np.asarray(rows), first)
@@ -97,6 +98,9 @@ class LevelModel(DensityModel):
             "n_classes": 0 if shares is None else len(shares), **self._stacks(),
         }  # fmt: skip
         numbers = {"levels": self._levels.values, "order": order}
+        warm = getattr(self, "module_", None) if self.warm_start else None
+        if warm is not None and not np.array_equal(warm.levels.numpy(), numbers["levels"]):
+            raise ValueError("X has other levels than the last fit, where warm_start begins: pass levels=.")  # fmt: skip
         numbers |= {} if shares is None else {"shares": shares}
         wide = data.dtype == np.float64
         return self._begin_with(partial(_build, self.input_shape_, sizes, numbers, wide))
@@ -264,18 +268,7 @@ class WaveNet(LevelModel, Generative):
 
     Maximises Σ ln P(x_i), P(x) = Π_t P(x_t | x_s, s < t in the window of t), each factor a softmax over the levels.
 
-    Attributes
-    ----------
-    module_ : CausalNet
-        `module_(x)` gives logits (n, K, L), `module_.log_prob(x)` ln P.
-    levels_ : array of shape (K,)
-    loss_ : float
-        −ln P, the mean over the rows; of more than 2,000, over so many drawn ones.
-    classes_ : array
-        Of fits with y.
-    test_rows_ : array
-        Numbers of the rows that were kept from training and stopping.
-    input_shape_, history_, n_features_in_, n_iter_, trace_, stopped_, certificate_
+    Attributes are those of `PixelCNN`; `module_(x)` gives logits (n, K, L).
     """
 
     levels: Any = parameter(256, choice("auto"), TWO, "array-like", before="optimizer").doc("""
