@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from lemmata.audit.embedding.geometry import directions_spread
 from lemmata.audit.embedding.skipgram import count_error
 from lemmata.audit.kernel.attributes import attributes_sound, discrepancy, statements_true
 from lemmata.audit.kernel.claims import Fit, rounding
@@ -42,4 +43,4 @@ def _cost(fit: Fit) -> float:
 
 SHAPES = {**pca.STATED, "embedding_ context_embedding_": "d k", "counts_": "d int >=0"}
 TRUE = statements_true(_statement_errors, cost=_cost, needs=(around,))
-PMI_CLAIMS = (attributes_sound(SHAPES), TRUE, *pca.MATRIX_CLAIMS[2:])
+PMI_CLAIMS = (attributes_sound(SHAPES), TRUE, directions_spread, *pca.MATRIX_CLAIMS[2:])

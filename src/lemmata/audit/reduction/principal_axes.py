@@ -63,7 +63,8 @@ def _tail(facts: Around, known: Spectrum) -> tuple[float, float]:
     """Bounds on the least error. Where the spectrum is known in part, eigenvalues are known from below, and from above thus:
 
     Let A = QᵀSQ for an orthonormal basis Q of the components, R = SQ − QA, α its least eigenvalue, and μ ≥ those of S outside.
-    A k-dimensional subspace at angles with sines s to Q gains at most −(α − μ)Σs² + 2‖R‖√Σs² ≤ ‖R‖²/(α − μ) over it.
+    A k-dimensional subspace at angles with sines s to Q gains at most −(α − μ)Σs² + 2‖R‖√Σs² ≤ ‖R‖²/(α − μ) over it. And by
+    Ky Fan, of the eigenvalues α_i of A at most Σ max(α_i, μ) − α_i, and the nuclear norm ‖R‖_*.
     """
     k = len(facts.C)
     if known.whole:
@@ -72,7 +73,8 @@ def _tail(facts: Around, known: Spectrum) -> tuple[float, float]:
     inside, residual = _inside(facts)
     gap = inside[-1] - known.ceiling
     gain = float(np.sum(residual**2)) / gap if gap > 0 else math.inf
-    captured = float(inside.sum())
+    captured, room = float(inside.sum()), float(np.maximum(known.ceiling - inside, 0).sum())
+    gain = min(gain, room + float(np.linalg.norm(residual, "nuc")))
     return facts.total - captured - gain, facts.total - max(captured, float(known.values[:k].sum()))
 
 

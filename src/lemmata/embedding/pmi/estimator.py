@@ -76,7 +76,7 @@ class PMI(EmbeddingModel):
     verbose: int = common.verbose()
 
     claims = PMI_CLAIMS
-    further_claims = GEOMETRY_CLAIMS
+    further_claims = GEOMETRY_CLAIMS[1:]
     stored: ClassVar[dict[str, Any]] = {
         **EmbeddingModel.stored,
         "context_embedding_ components_ singular_values_": "audited",
