@@ -5,11 +5,14 @@ import warnings
 import numpy as np
 import pytest
 import test_estimators as common
+from sklearn.datasets import load_digits
 from sklearn.exceptions import ConvergenceWarning
 
+import lemmata
 from lemmata import registry
-from lemmata.audit.kernel.claims import BROKEN, FAILS, NOT_CHECKED
+from lemmata.audit.kernel.claims import BROKEN, FAILS, HOLDS, NOT_CHECKED
 from lemmata.core.certification.checking import main_claim
+from lemmata.core.supervised import Supervised
 
 NEAR = "near_optimum"
 VARIANCE = "most_variance"
@@ -94,6 +97,43 @@ def test_the_main_claim_is_checked_in_fit(name):
         found = common.fit(model, X).certificate_
     assert found.main == main_claim(model.claims) == MAIN[name]
     assert (found[found.main].verdict in (NOT_CHECKED, BROKEN)) == (name in UNCHECKED)
+
+
+# what is fitted to many rows, at defaults
+MANY = "PCA IncrementalPCA TruncatedSVD MiniBatchKMeans LightweightCoreset Nystroem RBFSampler LinearRegression Ridge Lasso"
+
+
+@pytest.fixture(scope="module")
+def many_rows():
+    X, y = load_digits(return_X_y=True)
+    rng = np.random.default_rng(0)
+    chosen = rng.integers(len(X), size=50_000)
+    return X[chosen] + rng.normal(size=(50_000, 64)), y[chosen].astype(float)
+
+
+@pytest.mark.parametrize("name", MANY.split())
+def test_the_main_claim_is_checked_in_fit_on_50_000_rows(name, many_rows):
+    model = registry.model_class(name)()
+    found = model.fit(*many_rows[: 2 if isinstance(model, Supervised) else 1]).certificate_
+    assert found[found.main].verdict not in (NOT_CHECKED, BROKEN)
+
+
+def test_the_main_claim_is_checked_in_fit_on_data_of_its_kind():
+    X, y = load_digits(return_X_y=True)
+    rng = np.random.default_rng(0)
+    A = rng.normal(size=(1000, 5)) @ rng.normal(size=(5, 1000))
+    A[rng.random(A.shape) > 0.3] = np.nan
+    words = rng.integers(3000, size=(2000, 12)) ** 2 // 3000
+    texts = [" ".join(f"w{word}" for word in line) for line in words]
+    for model, data in (
+        (lemmata.KernelPCA(10, kernel="rbf"), (X,)),
+        (lemmata.SVC(), (X, y)),
+        (lemmata.SGDClassifier(), (X[:600], y[:600])),
+        (lemmata.SingularValueThresholding(random_state=0), (A,)),
+        (lemmata.PMI(random_state=0), (texts,)),
+    ):
+        found = model.fit(*data).certificate_
+        assert found[found.main].verdict in (HOLDS, FAILS), found.title
 
 
 DID_NOT_ARRIVE = {

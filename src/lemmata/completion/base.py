@@ -148,7 +148,8 @@ class CompletionModel(OneToOneFeatureMixin, RowTransformer, ModelOfEntries):
             (n, m), (rows, columns) = self.observed_.shape, data.shape
             raise ValueError(
                 f"these should be entries of the same {n} × {m} matrix; got {rows} × {columns}. Observed.split makes such a "
-                "pair of training and test entries; cross_val_score splits (user, item) pairs of lemmata.Pairs(model)."
+                "pair of training and test entries. cross_val_score splits lines: pass a DataFrame of user, item, rating, or "
+                "cross_val_score(lemmata.Pairs(model), pairs, ratings), which also predicts for users of no training line."
             )
         return self._weighted_like_training(data)
 

@@ -103,7 +103,7 @@ def _passes(count: float, centers: int = 1):
         n, d = fit.data.shape
         share = fit.data.size / (n * d) if fit.data.sparse else 1.0
         products = 2.0 * centers * d * share / PRODUCTS
-        return count * n * (products + 6.0 * d * share + 4.0 * centers + 50)
+        return count * n * (products + 5.0 * d * share + 3.0 * centers + 50)
 
     return cost
 
