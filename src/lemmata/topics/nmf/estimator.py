@@ -103,7 +103,7 @@ class NMF(PartialFitting, TopicModel, ModelOfParts):
         What is minimised.""")
     tol: float = common.tol(1e-4).doc("""
         Stop when a step changes the objective by at most this share of it; "hals", whose steps shrink
-        by a constant factor, at a hundredth of that, which is the error where scikit-learn's rule of
+        by a constant factor, at 0.5 % of that, which is the error where scikit-learn's rule of
         the same number stops.""")
     max_iter: int = common.max_iter(200).doc("Steps at most; each updates both factors.")
     random_state: Any = common.random_state().doc("Where a random start comes from.")
@@ -166,7 +166,7 @@ class NMF(PartialFitting, TopicModel, ModelOfParts):
         )  # fmt: skip
 
     def _stop(self) -> Stop:
-        share = 0.01 if self._solver == "hals" else 1.0
+        share = 0.005 if self._solver == "hals" else 1.0
         return self._within_time(Settled(share * self.tol, self.patience) | MaxSteps(self.max_iter))
 
     @property
