@@ -185,7 +185,7 @@ def affordable(fit: Fit, share: float) -> float:
 # --- what several claims need -----------------------------------------------------------------------------------------
 
 
-@fact(cost=lambda fit: 1.5 * pass_work(fit))
+@fact(cost=lambda fit: 1.25 * pass_work(fit))
 def facts_of(fit: Fit) -> FitFacts:
     """Read the rows once."""
     rows = Reading(fit.data, len(fit.weights_))

@@ -29,6 +29,7 @@ Array = np.ndarray
 DENSE = 3000  # features up to which S is formed (72 MB) and LAPACK finds all its eigenvalues
 # numbers of dense rows that are kept scaled and centred, so that claims share these passes (8 MB each)
 SMALL = 2**20
+CACHED = 2**16  # numbers of more rows that are worked on at once
 # multiplications that form S at once: less than what a handful of passes over so few rows takes
 CHEAP = 2**23
 PRODUCTS = 80  # of Lanczos beyond it: with a million features ε is 1.2 %
@@ -92,7 +93,7 @@ def scaled_rows(fit: Fit) -> ScaledRows:
     """Scale the rows and measure them about the model's mean: the first pass over the data."""
     data, d = fit.data, fit.data.shape[1]
     largest, mean, square = 0.0, np.zeros(d), 0.0
-    for rows, _ in data:
+    for rows, _ in _shares(data):
         numbers = rows.data if sp.issparse(rows) else rows
         if numbers.size:
             largest = max(largest, float(numbers.max()), -float(numbers.min()))
@@ -115,11 +116,15 @@ def scaled_rows(fit: Fit) -> ScaledRows:
 
 
 def _shares(data: Blocks) -> Iterator[tuple[Any, Array]]:
-    """Blocks in float64 with their rows' shares of the total weight."""
+    """Rows in float64 with their shares of the total weight: blocks, dense ones cut so that what is made of them is cached."""
     total = data.total_weight
     for rows, weights in data:
-        p = np.full(rows.shape[0], 1 / total) if weights is None else np.asarray(weights) / total
-        yield rows.astype(np.float64, copy=False), p
+        n, d = rows.shape
+        p = np.full(n, 1 / total) if weights is None else np.asarray(weights) / total
+        step = max(n, 1) if sp.issparse(rows) or n * d <= SMALL else max(CACHED // d, 256)
+        for start in range(0, n, step):
+            part = rows[start : start + step]
+            yield part.astype(np.float64, copy=False), p[start : start + step]
 
 
 def squares(rows: Any) -> Array:
