@@ -152,7 +152,7 @@ def _cost_of_rows(fit: claims.Fit) -> float:
 
 
 @claims.proved(
-    "the vectors are eigenvectors: K̃α = λα to 1 %, on up to 200 rows and 50 vectors",
+    "up to 50 vectors are eigenvectors of the centred kernel matrix to 1 %, on up to 200 of its rows",
     "CIL 1.4.3",
     cost=_cost_of_rows,
 )
