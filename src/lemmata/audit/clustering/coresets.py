@@ -236,7 +236,7 @@ def _cost_slice(X: Any, w: Array, lengths: Array, sets: list[Array]) -> Array:
 
 
 @proved(
-    "with random rows as centres, costs are kept within ε/2 (φ(Q) + φ(mean))",
+    "with random rows as centres, costs are right to ε times the mean of theirs and that of one centre",
     "CIL20 6.2.3",
     needs=(truth,),
 )

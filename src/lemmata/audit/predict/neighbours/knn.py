@@ -355,7 +355,7 @@ def intrinsic_dimension(asked: Neighbourhoods) -> float:
 
 
 @claims.rule_of_thumb(
-    "k neighbours span at most 0.6 of the data's width in each direction, by its dimension m: (k/n)^(1/m)",
+    "k neighbours span at most 0.6 of the data's width in each direction",
     "ML Curse of dimensionality; Levina & Bickel 2004",
     needs=(ask,),
 )

@@ -34,7 +34,7 @@ def _class_counts(fit: k.Fit) -> Array:
 
 
 @k.proved(
-    "every class has enough rows to win a vote of k among c classes: k/c",
+    "every class has enough rows to win a vote: k over the number of classes",
     "by counting",
     cost=lambda fit: float(fit.data.shape[0]),
 )
