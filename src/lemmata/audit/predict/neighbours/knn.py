@@ -355,7 +355,7 @@ def intrinsic_dimension(asked: Neighbourhoods) -> float:
 
 
 @claims.rule_of_thumb(
-    "k neighbours span at most 0.6 of the data's width in each direction",
+    "k neighbours span an estimated 0.6 of the data's width in each direction, at most",
     "ML Curse of dimensionality; Levina & Bickel 2004",
     needs=(ask,),
 )
