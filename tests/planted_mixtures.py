@@ -1,6 +1,10 @@
 """Data with known clusters, for the tests of mixtures."""
 
+from dataclasses import dataclass
+
 import numpy as np
+
+from lemmata.mixtures.starting import from_memberships
 
 KINDS = ("full", "tied", "diag", "spherical")
 COUNTING = ("bernoulli", "categorical", "multinomial", "poisson")
@@ -31,3 +35,16 @@ def counts(name, n=200, seed=0):
     else:
         X = rng.poisson(np.array([[2.0, 9.0, 4.0], [8.0, 1.0, 4.0]])[z])
     return X.astype(np.float64), z
+
+
+@dataclass(frozen=True)
+class GivenLabels:
+    """A start of EM: every row belongs to one component, by labels (n,) in 0 … k − 1."""
+
+    labels: np.ndarray
+
+    def begin(self, family, k, data, rough, rng):
+        def respond(rows, beside):
+            return np.eye(k)[beside.numbers]
+
+        return from_memberships(family, k, data, rough, respond, self.labels)

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numba import njit
 from numpy.testing import assert_allclose
+from planted_mixtures import GivenLabels
 from scipy.stats import multivariate_normal
 
 from lemmata.core import Blocks, MaxSteps, StepFailed, rounding, run, store
@@ -16,7 +17,7 @@ from lemmata.mixtures.expectation import expectation, log_of, posterior
 from lemmata.mixtures.families import family_of
 from lemmata.mixtures.gaussians import GAUSSIANS, FixedGaussian, FullGaussian
 from lemmata.mixtures.gaussians.components import GaussianSums
-from lemmata.mixtures.starting import Given, GivenLabels, RandomMemberships
+from lemmata.mixtures.starting import Given, RandomMemberships
 
 KINDS = tuple(GAUSSIANS)
 DENSE = ("full", "tied", "fixed")

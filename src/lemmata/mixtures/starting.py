@@ -1,4 +1,4 @@
-"""Where EM starts: π and θ from labels, responsibilities, centres, random memberships, or what a user gives.
+"""Where EM starts: π and θ from centres, random memberships, or what a user gives.
 
 A start has `begin(family, k, data, rough, rng) -> (π, θ)`, where `rough` is what the family's survey found: one component for
 all rows. All but `Given` are an M-step from memberships.
@@ -7,7 +7,7 @@ all rows. All but `Given` are an M-step from memberships.
     >>> X = np.array([[0.0], [2.0], [10.0], [12.0]])
     >>> family = SphericalGaussian(reg_covar=0.0)
     >>> data = Blocks.of(X)
-    >>> weights, params = GivenLabels(np.array([0, 0, 1, 1])).begin(family, 2, data, family.survey(data), None)
+    >>> weights, params = Centres(np.array([[0.0], [9.0]])).begin(family, 2, data, family.survey(data), None)
     >>> weights, params.means.ravel(), params.covariances
     (array([0.5, 0.5]), array([ 1., 11.]), array([1., 1.]))
 """
@@ -79,50 +79,6 @@ def _block(
 ) -> EStepSums:
     R = respond(rows, beside)
     return EStepSums(family.statistics(rows, beside.weights, R, rough, compiled))
-
-
-@dataclass(frozen=True)
-class GivenLabels:
-    """Every row belongs to one component: labels (n,) in 0 … k − 1, say those of k-means."""
-
-    labels: Array
-
-    def begin(self, family: Family, k: int, data: Blocks, rough: Any, rng: Any) -> Start:
-        labels = np.asarray(self.labels)
-        if labels.shape != (data.shape[0],) or labels.dtype.kind not in "iu":
-            raise ValueError(
-                f"labels are integers, one for each of the {data.shape[0]} rows; got shape {labels.shape}."
-            )
-        if labels.size and not 0 <= labels.min() <= labels.max() < k:
-            raise ValueError(f"labels lie in 0 … {k - 1}; got {labels.min()} … {labels.max()}.")
-        return from_memberships(family, k, data, rough, partial(_one_hot, k), labels)
-
-
-def _one_hot(k: int, rows: Any, beside: Any) -> Array:
-    return np.eye(k)[beside.numbers]
-
-
-@dataclass(frozen=True)
-class Memberships:
-    """Responsibilities (n, k): numbers ≥ 0 whose rows sum to 1."""
-
-    responsibilities: Array
-
-    def begin(self, family: Family, k: int, data: Blocks, rough: Any, rng: Any) -> Start:
-        R = np.asarray(self.responsibilities, dtype=np.float64)
-        if R.shape != (data.shape[0], k):
-            raise ValueError(
-                f"responsibilities have shape {R.shape}; they are {data.shape[0]} rows × {k} components."
-            )
-        if not (R >= 0).all() or not np.allclose(R.sum(axis=1), 1):
-            raise ValueError(
-                "responsibilities are numbers >= 0 that sum to 1 in every row; divide the rows by their sums."
-            )
-        return from_memberships(family, k, data, rough, _themselves, R)
-
-
-def _themselves(rows: Any, beside: Any) -> Array:
-    return beside.numbers
 
 
 @dataclass(frozen=True)
