@@ -10,7 +10,7 @@ from sklearn.preprocessing import StandardScaler
 
 import lemmata
 import lemmata.nets.witness
-from lemmata.audit.nets.mlp import MLP_CLAIMS
+from lemmata.audit.nets.mlp import MLP_CLAIMS, constant_loss
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 X, Y = load_iris(return_X_y=True)
@@ -130,3 +130,9 @@ def test_float32_rows_of_a_float64_fit_and_weights_in_any_unit(library):
             lemmata.certify(model, X.astype("f"), Y, scale * w)["statements_true"].verdict
             == "holds"
         )
+
+
+def test_the_loss_of_a_constant_is_that_of_the_best_of_many():
+    y, s = X[:, :1], np.linspace(1, 2, len(X))
+    best = min(0.5 * s @ (y[:, 0] - c) ** 2 / s.sum() for c in np.linspace(-1, 1, 2001))
+    assert constant_loss("identity", y, s) == pytest.approx(best, rel=1e-6)
