@@ -15,7 +15,6 @@ the gradient has fallen a thousandfold, and before the end, it is computed again
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any, ClassVar
 
 import numpy as np
@@ -31,7 +30,6 @@ IN_CACHE = 4 * 2**20  # bytes of rows between their two products
 FRESH = 50  # steps after which the gradient is computed again rather than carried on …
 FALLEN = 1e-3  # … or after it has fallen so much, where products are rough
 HALVE_ABOVE = 2**22  # numbers from which a copy in float32 pays
-PART = 2**18  # entries of a part of sparse rows, 3 MB: fewer are not worth another thread
 TASKS = 8  # parts of a product, whatever the number of threads
 
 
@@ -47,7 +45,7 @@ class CentredProducts:
         self.pieces = data.recut(piece) if stored_by_rows else data
         y = data.targets.reshape(n, -1).astype(np.float64)
         s = 1.0 if data.weights is None else data.weights[:, None]
-        self.parts = cut_rows(data.source, data.weights) if data.sparse else []
+        self.transposed = data.source.T if data.sparse else None
         self.y_mean = (s * y).sum(axis=0) / data.total_weight if intercept else np.zeros(y.shape[1])
         self.x_mean = weighted_mean(data) if intercept else np.zeros(d)
         centred = y - self.y_mean
@@ -93,8 +91,13 @@ class CentredProducts:
 
     def __matmul__(self, P: Array) -> Array:
         mean, dtype = self.x_mean, self.data.dtype
-        if self.parts and P.shape[1] == 1:
-            return self._multiply_parts(P[:, 0])[:, None]
+        if self.transposed is not None and P.shape[1] == 1:
+            p = P[:, 0]
+            t = self.data.source @ p.astype(dtype) - dtype.type(mean @ p)
+            if self.data.weights is not None:
+                t = t * self.data.weights.astype(dtype)
+            product = (self.transposed @ t).astype(np.float64)
+            return (product - mean * t.sum(dtype=np.float64))[:, None]
         shift, P = mean @ P, P.astype(dtype)
 
         def of(rows, weights):
@@ -106,39 +109,8 @@ class CentredProducts:
 
         return map_reduce(of, self.pieces, 0.0)
 
-    def _multiply_parts(self, p: Array) -> Array:
-        """The product with one vector, part by part of sparse rows, which are nearer for the way back."""
-        mean, dtype = self.x_mean, self.data.dtype
-        found: list[Any] = [None] * len(self.parts)
-        narrow, shift = p.astype(dtype), dtype.type(mean @ p)
-
-        def multiply(task: int) -> None:
-            rows, columns, weights = self.parts[task]
-            t = rows @ narrow
-            t -= shift
-            if weights is not None:
-                t *= weights
-            found[task] = columns @ t, t.sum(dtype=np.float64)
-
-        run_tasks(multiply, len(found))
-        products, totals = zip(*found, strict=True)
-        return sum(products[1:], products[0].astype(np.float64)) - mean * sum(totals)
-
     def fingerprint(self) -> str:
         return self.data.fingerprint()
-
-
-def cut_rows(X: Any, weights: Array | None) -> list[tuple[Any, Any, Array | None]]:
-    """Sparse rows in parts of some 250,000 entries that share their numbers with X: rows, their transpose, weights."""
-    count = max(1, round(X.nnz / PART))
-    cuts = np.searchsorted(X.indptr, np.linspace(0, X.nnz, count + 1)[1:-1])
-    parts = []
-    for a, b in pairwise([0, *cuts.tolist(), X.shape[0]]):
-        here = slice(X.indptr[a], X.indptr[b])
-        numbers = X.data[here], X.indices[here], X.indptr[a : b + 1] - X.indptr[a]
-        rows = sp.csr_array(numbers, shape=(b - a, X.shape[1]))
-        parts.append((rows, rows.T, None if weights is None else weights[a:b].astype(X.dtype)))
-    return parts
 
 
 class HalvedRows:
@@ -275,9 +247,8 @@ class ConjugateGradientAlgorithm:
         after = _square_lengths(scaled)
         turn = np.where(moves, after / np.where(size > 0, size, 1.0), 0.0)
         arrived = bool((after <= self.tol**2 * problem.first).all())
-        return self._at(
-            problem, coef, left, scale * scaled + turn * p, mark, state.steps + 1, arrived
-        )
+        direction = scale * scaled + turn * p
+        return self._at(problem, coef, left, direction, mark, state.steps + 1, arrived)
 
     def _wants_fresh(self, left: Array, mark: Array, steps: int, problem: CentredProducts) -> bool:
         """Whether the gradient that was carried on may be far from the true one, or is about to end the run."""
