@@ -47,6 +47,7 @@ CHAPTERS = (
     "nets.attention",
     "nets.training",
     "nets.approximation",
+    "generate",
 )
 LOOK: dict[Any, Any] = {"axes.titlesize": 10, "legend.fontsize": 8, "legend.frameon": False}
 _ENTRIES: dict[str, AtlasEntry] = {}
