@@ -15,7 +15,7 @@ from lemmata import VAE, config
 from lemmata.data import fashion_mnist
 from lemmata.generate.vae.network import VAENet, divergences, place
 
-LAYERS, CODES, BATCH, EXAMINED = (400,), 32, 128, 500
+LAYERS, CODES, BATCH, EXAMINED = (500, 250), 32, 128, 300
 
 
 def main(seconds: float = 60.0) -> None:
@@ -42,7 +42,7 @@ def main(seconds: float = 60.0) -> None:
 
 
 def make(epochs: int, **more) -> VAE:
-    settings = {"layers": LAYERS, "batch_size": BATCH, "learning_rate": 1e-3, "random_state": 0}
+    settings = {"layers": LAYERS, "batch_size": BATCH, "learning_rate": 1.5e-3, "random_state": 0}
     return VAE(
         CODES, likelihood="bernoulli", max_iter=epochs, test_fraction=0.0, **{**settings, **more}
     )
@@ -75,7 +75,7 @@ def compare_steps(rows: np.ndarray, times: int = 3) -> None:
 def train_by_hand(rows: np.ndarray) -> float:
     """Seconds of an epoch in plain PyTorch."""
     net = VAENet(rows.shape[1:], CODES, LAYERS)
-    optimizer = torch.optim.AdamW(net.parameters(), lr=1e-3, weight_decay=0.0)
+    optimizer = torch.optim.AdamW(net.parameters(), lr=1.5e-3, weight_decay=0.0)
     data = torch.from_numpy(rows)
     begin = time.perf_counter()
     for some in torch.randperm(len(rows)).split(BATCH):
