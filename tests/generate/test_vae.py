@@ -289,6 +289,19 @@ def test_draws_of_a_linear_vae_have_its_moments(X, linear):
     np.testing.assert_allclose(np.cov(drawn.T), C, atol=0.06 * C.max())
 
 
+def test_the_bar_counts_all_steps_of_an_epoch(X):
+    from lemmata.core.loop import MaxSteps, run
+    from lemmata.core.runs.progress import Progress
+    from lemmata.nets.training.algorithm import Training
+    from lemmata.nets.training.running import ByEpoch
+
+    net = VAENet((6,), 2, layers=(4,), likelihood="gaussian").double()
+    training = Training(net, PenalisedBound(), batch_size=250, batches_per_step=2, epochs=3)
+    bar = Progress("toy", total=3, show=True)
+    done = run(training, X, stop=ByEpoch(MaxSteps(3)), callbacks=[bar], rng=0)
+    assert done.step == bar.total == 12  # three epochs of eight batches
+
+
 def test_a_file_and_a_resumed_run_are_the_same_model(X, tmp_path):
     X = X[:300]
     settings = {"layers": (8,), "max_iter": 6, "beta_warmup": 10, "random_state": 0}

@@ -49,7 +49,7 @@ class Progress:
         self._bar = _bar(_text("objective {task.fields[objective]}"), _text("{task.fields[left]}"))
         self._began, self._first = self.clock(), solution.step
         if self.total is not None and hasattr(solution.algorithm, "count"):
-            self.total *= solution.algorithm.count()  # so many runs, one after the other
+            self.total *= solution.algorithm.count()  # so many runs, or steps in an epoch
         self._bar.start()
         self._task = self._bar.add_task(
             printable(self.title),

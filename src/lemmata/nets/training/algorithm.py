@@ -116,6 +116,7 @@ class Training:
     _objective: Objective = field(init=False, repr=False)
     # the trainer of the last step, and the state that it is in
     _last: tuple[Trainer, TrainingState] | None = field(default=None, init=False, repr=False)
+    _steps_per_epoch: int = field(default=1, init=False, repr=False)
 
     hint = "lower learning_rate, or pass clip=1.0"
 
@@ -165,6 +166,7 @@ class Training:
             batches, wanted = data.count(self.batch_size), self.batches_per_step
             auto = wanted == "auto"
             pace = counted.batches_per_step(batches) if auto else int(wanted or 0)
+            self._steps_per_epoch = -(-batches // pace) if batches and pace else 1
             at_once = counted.rows_at_once(len(first.parts[0]))
             sums = self._first_sums(trainer, first, data, at_once)
         state = TrainingState(
@@ -182,6 +184,7 @@ class Training:
         """ValueError where the weights, or what the optimiser remembers, are not those of this network."""
         Place(state.device, state.precision, state.memory_format).check()
         most = as_data(data).count(self.batch_size)
+        self._steps_per_epoch = -(-most // state.pace) if most and state.pace else 1
         if most is not None and state.batch >= max(most, 1):
             raise ValueError(f"{state.batch:,} batches of {most:,} in an epoch are done.")
         known = {"rows", "loss"} <= state.sums.keys()
@@ -215,6 +218,10 @@ class Training:
 
     def objective(self, state: TrainingState) -> float:
         return state.loss
+
+    def count(self) -> int:
+        """Steps in an epoch, for a bar that counts steps where a user counts epochs."""
+        return self._steps_per_epoch
 
     def attributes(self, state: TrainingState) -> dict[str, Any]:
         return {"module_": self.module(state)}
