@@ -149,7 +149,12 @@ def vae_walk() -> Any:
 
     digits = load_digits()
     X = (digits.images / 16).astype(np.float32)
-    settings = {"layers": (128,), "learning_rate": 4e-3, "random_state": 0, "test_fraction": 0.0}
+    settings: dict[str, Any] = {
+        "layers": (128,),
+        "learning_rate": 4e-3,
+        "random_state": 0,
+        "test_fraction": 0.0,
+    }
     model = VAE(2, likelihood="bernoulli", max_iter=30, **settings).fit(X)
     codes = model.transform(X)
     drawing, (left, middle, right) = figure(columns=3, size=(3.2, 3.0))
