@@ -148,6 +148,8 @@ TRUE = statements_true(_statements, needs=(kernel_matrices.facts,))
 
 def _cost_of_rows(fit: claims.Fit) -> float:
     (n, d), k = fit.data.shape, len(fit.eigenvalues_)
+    if n <= min(kernel_matrices.DENSE, kernel_matrices.MOST):  # what other claims need as well
+        return claims.price_of(fit, claims.free, (kernel_matrices.facts,))
     return float(min(n, ROWS)) * n * cost_of_entry(d + min(k, VECTORS))
 
 
@@ -174,7 +176,10 @@ def eigenvectors_solved(fit):
     a = kernel_matrices.divide(alpha[:, kept], root[:, None])
     alpha = alpha[:, kept] - np.outer(w / w.sum(), alpha[:, kept].sum(axis=0))
     drawn = np.sort(np.random.default_rng(0).choice(n, min(n, ROWS), replace=False))
-    K = np.asarray(kernel_matrices.kernel_matrix(fit, rows[drawn], rows), dtype=np.float64)
+    if n <= min(kernel_matrices.DENSE, kernel_matrices.MOST):
+        K = kernel_matrices.facts(fit).kernel[drawn]
+    else:
+        K = np.asarray(kernel_matrices.kernel_matrix(fit, rows[drawn], rows), dtype=np.float64)
     own = np.abs(K[np.arange(len(drawn)), drawn])
     unit = kernel_matrices.unit_of(float(own.max()))
     heavy, values = root[drawn, None], values / unit
