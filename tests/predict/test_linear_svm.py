@@ -173,9 +173,24 @@ def test_weights_are_repetitions_and_class_weights(options):
     weighted = LinearSVC(**options, tol=1e-10).fit(X, y, sample_weight=s)
     repeated = LinearSVC(**options, tol=1e-10).fit(np.repeat(X, s, axis=0), np.repeat(y, s))
     assert_allclose(weighted.coef_, repeated.coef_, atol=1e-4)
-    by_class = LinearSVC(**options, class_weight={0: 3.0}, tol=1e-10).fit(X, y)
-    by_row = LinearSVC(**options, tol=1e-10).fit(X, y, sample_weight=np.where(y == 0, 3.0, 1.0))
+    two = y < 2
+    by_class = LinearSVC(**options, class_weight={0: 3.0}, tol=1e-10).fit(X[two], y[two])
+    factors = np.where(y[two] == 0, 3.0, 1.0)
+    by_row = LinearSVC(**options, tol=1e-10).fit(X[two], y[two], sample_weight=factors)
     assert_allclose(by_class.coef_, by_row.coef_, atol=1e-4)
+
+
+@pytest.mark.parametrize("weights", [{0: 3.0}, "balanced"], ids=str)
+@pytest.mark.parametrize("options", [{}, HINGE, {"penalty": "l1", "C": 0.1}], ids=str)
+def test_class_weights_of_three_classes_are_those_of_scikit_learn(options, weights):
+    """Of one class against the rest only its own rows are weighted."""
+    X, y = drawn(n=80, k=3, seed=1)
+    X, y = X[(y < 2) | (X[:, 0] > 0)], y[(y < 2) | (X[:, 0] > 0)]  # fewer rows of the last class
+    ours = LinearSVC(**options, class_weight=weights, tol=1e-8).fit(X, y)
+    more = {"dual": False} if options.get("penalty") == "l1" else {}
+    theirs = Reference(**options, **more, class_weight=weights, tol=1e-9, max_iter=10**6).fit(X, y)
+    assert_allclose(ours.coef_, theirs.coef_, atol=2e-3)
+    assert ours.certificate_["near_optimum"].verdict == "holds"
 
 
 @pytest.mark.parametrize("options", [{}, HINGE, {"method": "dual"}], ids=str)

@@ -27,7 +27,8 @@ from lemmata.core.blocks import Blocks
 from lemmata.core.certification.checking import cost_of_linear_svc
 from lemmata.core.loop import MaxSteps, Settled, Solution, Stop
 from lemmata.core.parameters import KW_ONLY, POSITIVE, choice, parameter
-from lemmata.core.supervised import Classifier
+from lemmata.core.runs.delegate import conclude_as, fit_as
+from lemmata.core.supervised import Classifier, class_weights
 from lemmata.core.validation import Interval
 from lemmata.predict.base import LinearClassifier
 from lemmata.predict.logistic.estimator import WIDE, RowSpaceProblem, penalties
@@ -96,6 +97,36 @@ class LinearSVC(LinearClassifier, Classifier):
     claims = LINEAR_SVC_CLAIMS
     work = staticmethod(cost_of_linear_svc)
     stored: ClassVar = {"coef_": "k d", "intercept_": "k", "dual_coef_?": "k n >=0"}
+
+    # --- class weights of several classes ---
+
+    def _fit_blocks(self, data: Blocks) -> None:
+        if self.class_weight is None or len(self.classes_) == 2:
+            super()._fit_blocks(data)
+        else:
+            self._fit_each_class(data)
+
+    def _fit_each_class(self, data: Blocks) -> None:
+        """Fit one class after the other, since rows weigh differently: as in scikit-learn, the rest has no class weight."""
+        if self.checkpoint is not None:
+            raise ValueError(
+                "checkpoint= does not go with class_weight= of more than two classes; pass sample_weight instead."
+            )
+        places, unsettled = np.asarray(data.targets), list[str]()
+        factors = class_weights(self.class_weight, self.classes_, places, data.weights)
+        found = []
+        for own, factor in enumerate(factors):
+            y = (places == own).astype(int)
+            s = np.where(y, factor, 1.0)
+            rows = data.weighted(s if data.weights is None else s * data.weights).with_targets(y)
+            ours = LinearSVC(**{**self.get_params(), "class_weight": None, "verbose": 0})
+            found.append(fit_as(self, ours, rows, unsettled, classes_=np.arange(2)))
+        shown = {
+            name: np.concatenate([np.atleast_1d(getattr(one, name)) for one in found])
+            for name in ("coef_", "intercept_", "dual_coef_")
+            if all(hasattr(one, name) for one in found)
+        }
+        conclude_as(self, max(found, key=lambda one: one.n_iter_), data, unsettled, **shown)
 
     # --- the problem ---
 
