@@ -7,7 +7,7 @@ of every algorithm; each by kernels and by their twins. A forgery is opened in a
 which has done the same with the true file: a model is loaded, asked everything and saved, a checkpoint resumed.
 
     refused   with a ValueError on opening        works   whatever the numbers are worth
-    error     opened, then a Python error         dead, memory, slow   a signal; 1 GB more than here; --seconds
+    error     opened, then a Python error         dead, memory, slow   a signal; 1 GB more than here; --seconds of work
 
 Exit 1 where something was dead, took too much memory or too long. Under NUMBA_BOUNDSCHECK=1 (with a NUMBA_CACHE_DIR of its own)
 kernels that read beside their arrays are errors as well.
@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
 import resource
 import select
@@ -37,6 +38,7 @@ import lemmata
 from lemmata.core.files.encoding import hash_of, json_of
 
 GIGABYTE = 2**30
+WAITS = 20  # times the seconds of work that a process may take, until it is ended
 OUTCOMES = ("refused", "works", "error", "dead", "memory", "slow")
 Rng = np.random.Generator
 
@@ -168,12 +170,14 @@ def attempt_in_child(source: Any, path: Path, seconds: float) -> tuple[str, str,
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         most = size * resource.getpagesize() + 4 * GIGABYTE
         resource.setrlimit(resource.RLIMIT_AS, (most, most))
+        # of its own work: on a busy machine nothing else tells a loop without end from a process that waits
+        resource.setrlimit(resource.RLIMIT_CPU, (math.ceil(seconds), math.ceil(seconds) + 1))
         os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
         found = true_files.attempt(source, path)
         os.write(writing, json.dumps(found).encode())
         os._exit(0)
     os.close(writing)
-    ready, _, _ = select.select([reading], [], [], seconds)
+    ready, _, _ = select.select([reading], [], [], WAITS * seconds)
     said = os.read(reading, 4096) if ready else b""
     os.close(reading)
     if not ready:
@@ -181,7 +185,8 @@ def attempt_in_child(source: Any, path: Path, seconds: float) -> tuple[str, str,
     _, status, usage = os.wait4(pid, 0)
     # pages of libraries are not in a child before it uses them: counted as its own
     taken = usage.ru_maxrss / 1024 - (resident - shared) * resource.getpagesize() / 2**20
-    outcome, message = json.loads(said) if said else ("dead" if ready else "slow", str(status))
+    slow = not ready or os.WTERMSIG(status) in (signal.SIGXCPU, signal.SIGKILL)
+    outcome, message = json.loads(said) if said else ("slow" if slow else "dead", str(status))
     return ("memory" if taken * 2**20 > GIGABYTE else outcome), message, taken
 
 
