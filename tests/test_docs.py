@@ -54,6 +54,10 @@ def test_code_is_counted_without_blank_lines_comments_and_docstrings(tmp_path):
     assert len(house.code_lines(path)) == 5
 
 
+def test_the_readme_counts_the_verdicts_of_the_stored_run():
+    assert docs.count_proofs(docs.read()) in docs.README.read_text(), REFRESH
+
+
 def test_every_claim_was_seen_true_and_false_on_planted_problems():
     assert docs.untested() == []
 

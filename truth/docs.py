@@ -34,6 +34,7 @@ ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "lemmata"
 PAGE = ROOT / "docs" / "audit.md"
 CORE = ROOT / "docs" / "core.md"
+README = ROOT / "README.md"
 ARCHITECTURE = ROOT / "docs" / "architecture.md"
 STORED = ROOT / "truth" / "measured.csv"
 
@@ -391,6 +392,16 @@ def summary(measured: list[Measured]) -> str:
     return "\n".join(rows)
 
 
+def count_proofs(measured: list[Measured]) -> str:
+    """README's sentence about claims that are proved."""
+    same = [row for row in measured if row.kind == "proved"]
+    cases, wrong = (
+        sum(row.no + row.yes for row in same),
+        sum(row.false_holds + row.false_fails for row in same),
+    )
+    return f"{cases:,} planted verdicts of proofs: {wrong} wrong"
+
+
 def sections() -> dict[str, str]:
     """The generated parts of the page by their names."""
     measured = read()
@@ -455,6 +466,8 @@ def main() -> int:
     PAGE.write_text(fill(PAGE.read_text(), sections()))
     ARCHITECTURE.write_text(fill(ARCHITECTURE.read_text(), {"house": house.packages()}))
     CORE.write_text(fill(CORE.read_text(), {"tol": tables.tolerances()}))
+    stated = r"[\d,]+ planted verdicts of proofs: \d+ wrong"
+    README.write_text(re.sub(stated, count_proofs(read()), README.read_text()))
     for text in [*complaints(read()), *(f"{name}: no yes and no" for name in untested())]:
         print(text)
     return 1 if raised else 0

@@ -310,8 +310,9 @@ def _status_stated(fit: claims.Fit) -> dict[str, float | None]:
         return {} if status is None else {"fit_status_": None}
     left = max(one.machine.violation(one.f) for one in found)
     slack = 1e-6 * max(_unit(fit), *(float(np.abs(one.f).max(initial=0.0)) for one in found))
-    low, high = int(left > fit.tol + slack), int(left > fit.tol - slack)
-    return {"fit_status_": discrepancy(status, min(max(status, low), high), 1.0, 0.5)}
+    open_to_rounding = abs(left - fit.tol) <= slack
+    true = int(left > fit.tol)
+    return {"fit_status_": None if open_to_rounding else discrepancy(status, true, 1.0, 0.5)}
 
 
 TRUE = statements_true(_statements, cost=claims.passes(2), needs=(problems,))
