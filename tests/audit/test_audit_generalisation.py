@@ -89,7 +89,7 @@ def test_without_a_range_there_is_no_interval():
 
 @pytest.mark.parametrize("delta", [0, 1, -0.1, np.nan])
 def test_a_risk_is_between_zero_and_one(delta):
-    with pytest.raises(ValueError, match="risk of being wrong"):
+    with pytest.raises(ValueError, match="risk of an error"):
         hoeffding(100, delta)
 
 

@@ -23,11 +23,11 @@ import numpy as np
 from scipy.spatial.distance import cdist
 
 from lemmata.audit.generate.samples import SAMPLE_CLAIMS
-from lemmata.audit.kernel.concentration import clopper_pearson
 from lemmata.core.blocks import Blocks
 from lemmata.core.certificate import Certificate, Fit
 from lemmata.core.certification.certify import Request
 from lemmata.generate.witness import tell_apart
+from lemmata.trust.bounds import clopper_pearson
 
 Array = np.ndarray
 WORK = 1e10  # multiplications of a generator's training, for the budget of the checks
