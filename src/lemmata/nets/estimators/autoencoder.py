@@ -175,7 +175,7 @@ def fill_buffers(net: Any, numbers: dict[str, Any], wide: bool) -> Any:
         net = net.double()  # before mean and scale are set: 1e150 is no float32
     for name, value in numbers.items():
         buffer = getattr(net, name)
-        buffer.copy_(torch.as_tensor(value).reshape(buffer.shape))
+        buffer.copy_(torch.as_tensor(value, dtype=buffer.dtype).reshape(buffer.shape))
     return net
 
 
