@@ -29,7 +29,6 @@ SMALL = {
     "n_clusters": 2,
     "rank": 2,
     "size": 20,
-    "levels": 4,
 }
 # epochs of models whose length is a parameter rather than a tolerance
 SHORT = dict.fromkeys(("Autoencoder", "NeuralClassifier", "NeuralRegressor", "SGDFactorization"), 5)
@@ -64,6 +63,7 @@ def unfitted(name, **more):
     settings = {key: value for key, value in SMALL.items() if key in known}
     settings |= {"random_state": 0} if "random_state" in known else {}
     settings |= {"max_iter": SHORT[name]} if name in SHORT else {}
+    settings |= {"levels": 4} if name in ("PixelCNN", "WaveNet") else {}
     return cls(**{**settings, **{key: value for key, value in more.items() if key in known}})
 
 

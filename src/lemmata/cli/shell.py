@@ -39,19 +39,8 @@ UsageError: Any = typer.BadParameter.__base__
 
 
 IN_ORDER = (
-    *(
-        "demo",
-        "models",
-        "fit",
-        "certify",
-        "info",
-        "predict",
-        "transform",
-        "evaluate",
-        "diagnose",
-        "recommend",
-    ),
-    *("topics", "nearest", "analogy", "atlas", "warm"),
+    *("demo", "models", "fit", "certify", "info", "predict", "transform", "sample", "evaluate"),
+    *("diagnose", "recommend", "topics", "nearest", "analogy", "atlas", "warm"),
 )
 
 
