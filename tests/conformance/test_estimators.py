@@ -220,6 +220,7 @@ PATH = "predict(X) has a column for every penalty of the path; the check wants o
 WIDE = {
     "SVC": {"dual_coef_", "intercept_", "class_weight_"},
     "SVR": {"dual_coef_", "intercept_"},
+    "SGDClassifier": {"dual_coef_"},
     "AR": {"coef_", "autocovariance_", "history_"},
 }
 WIDE_OUTPUT = ("AR", "SVC", "SVR", "KNeighborsClassifier", "NearestNeighbors")
