@@ -26,6 +26,7 @@ __getattr__, __dir__, __all__ = lazily(
         "attention.transformer": "TransformerBlock Encoder Decoder EncoderDecoder TokenEmbedding ClassTokenHead MeanHead",
         "attention.vit": "ViT",
         "images.unet": "UNet",
+        "timed": "TimeAndClass AdaptiveGroupNorm TimedMLP",
         "estimators.autoencoder": "Autoencoder",
         "augmentation": "augmentation",
         "approximation": "approximation",

@@ -123,7 +123,7 @@ def test_what_does_not_fit_is_refused_with_what_does():
         made(x[:, :, :, :6], 0)
     with pytest.raises(ValueError, match=r"\(2, 8, 8, 1\); this U-Net takes \(images, 1, height"):
         made(x.permute(0, 2, 3, 1), 0)
-    with pytest.raises(ValueError, match=r"t has the shape \(3,\); pass one time per image \(2,\)"):
+    with pytest.raises(ValueError, match=r"t has the shape \(3,\); pass one time per row \(2,\)"):
         made(x, torch.zeros(3))
     with pytest.raises(ValueError, match="knows no classes"):
         made(x, 0, torch.zeros(2, dtype=torch.long))
