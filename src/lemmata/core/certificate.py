@@ -403,7 +403,7 @@ WITNESSES: dict[str, str] = {
         "completion.witness": "lowest_on_line further_factor singular_triplets",
         "topics.witness": "better_mixtures coefficients fitted_mixtures",
         "nets.witness": "better_network_weights linear_baseline",
-        "generate.witness": "mode_centres sort_by_class tell_apart",
+        "generate.witness": "draw_rows mode_centres sort_by_class tell_apart",
         "predict.svm.witness": "better_machine better_ridge",
         "reduction.sparse_coding.witness": "better_codes other_codes atoms_of_another_start",
         "predict.witness.better_weights": "better_huber_fit better_weights",

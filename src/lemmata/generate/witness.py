@@ -1,4 +1,4 @@
-"""Searches for the claims about samples: classifiers, and centres of modes. Judged on other rows and never believed."""
+"""Searches for the claims about samples: draws of a model, classifiers, and centres of modes. Judged and never believed."""
 
 from __future__ import annotations
 
@@ -13,6 +13,20 @@ from lemmata.core.engine import config
 Array = np.ndarray
 SHAPES = 50  # principal components that a kernel looks at
 LEARNED = 3000  # rows that a kernel machine learns from
+
+
+def draw_rows(fit: Fit, count: int) -> tuple[Array, Array | None] | None:
+    """Return flat rows that the model draws, and the places of their classes, by the shares that classes have."""
+    model: Any = fit.model
+    if getattr(model, "given", 0):
+        return None  # it completes what is given, and draws nothing by itself
+    classes = getattr(model, "classes_", None)
+    if classes is None:
+        return model.sample(count, random_state=0).reshape(count, -1), None
+    shares = model.module_.shares.double().cpu().numpy()
+    places = np.random.default_rng(count).choice(len(classes), count, p=shares / shares.sum())
+    rows = model.sample(count, y=classes[places], random_state=0)
+    return rows.reshape(count, -1), places
 
 
 def tell_apart(fit: Fit, rows: Array, labels: Array) -> Callable[[Array], Array]:

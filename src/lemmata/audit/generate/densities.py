@@ -56,24 +56,12 @@ def _cost_of_rows(fit: k.Fit) -> float:
 @k.fact(cost=_cost_of_rows)
 def new_rows(fit: k.Fit) -> NewRows:
     """Return rows kept from training and stopping. CannotTell where there are none, or where they were trained on."""
-    n, test = fit.data.shape[0], fit.get("X_test")
-    kept = np.arange(n)
+    test, kept = fit.get("X_test"), np.arange(fit.data.shape[0])
     if test is not None:
         new = rows_of(test, np.arange(test.shape[0]))
-    elif fit.get("test_rows_") is not None:
-        held = np.asarray(fit.test_rows_)
-        if fit.get("warm_start"):
-            why = "an earlier fit, at whose weights this one began, may have seen them"
-            raise k.CannotTell(f"{why}: pass X_test=")
-        if len(held) == 0 or held.max() >= n:
-            raise k.CannotTell("the rows kept for testing are not among these: pass the training data")  # fmt: skip
-        if fit.weights is not None:
-            raise k.CannotTell("rows with weights are no draws of one law: pass X_test=")
-        stopping = fit.get("validation_rows_")
-        kept = np.setdiff1d(kept, held if stopping is None else np.concatenate([held, stopping]))
-        new = rows_of(fit.data, held)
     else:
-        raise k.CannotTell("no rows were kept from training: pass certify(X, X_test=…)")
+        kept, held = split_of(fit)
+        new = rows_of(fit.data, held)
     train = rows_of(fit.data, kept)
     if test is not None:
         require_unseen(Memory(train, new, "the training rows", True))
@@ -83,6 +71,24 @@ def new_rows(fit: k.Fit) -> NewRows:
         raise k.CannotTell(why)
     weights = None if fit.weights is None else np.asarray(fit.weights, np.float64)[kept]
     return NewRows(new.astype(np.float64), train.astype(np.float64), weights)
+
+
+def split_of(fit: k.Fit) -> tuple[Array, Array]:
+    """Return the numbers of the rows trained on, and of those kept from training and stopping. CannotTell without such."""
+    n = fit.data.shape[0]
+    if fit.get("test_rows_") is None:
+        raise k.CannotTell("no rows were kept from training: pass certify(X, X_test=…)")
+    held = np.asarray(fit.test_rows_)
+    if fit.get("warm_start"):
+        why = "an earlier fit, at whose weights this one began, may have seen them"
+        raise k.CannotTell(f"{why}: pass X_test=")
+    if len(held) == 0 or held.max() >= n:
+        raise k.CannotTell("the rows kept for testing are not among these: pass the training data")
+    if fit.weights is not None:
+        raise k.CannotTell("rows with weights are no draws of one law: pass X_test=")
+    stopping = fit.get("validation_rows_")
+    others = held if stopping is None else np.concatenate([held, stopping])
+    return np.setdiff1d(np.arange(n), others), held
 
 
 def require_no_more_than_chance(known: Array, keys: Array) -> None:

@@ -1,7 +1,8 @@
 """Claims about samples, whoever drew them: do they pass for data, reach its modes, obey their classes, or copy training rows?
 
-They compare three tables: samples, the rows that the generator was trained on, and new rows that it never saw. Columns are
-taken in units of their deviation. Classifiers and centres come from searches outside of the trusted base, trained on rows that
+They compare three tables: samples, the rows that the generator was trained on, and new rows that it never saw. Samples are
+given, or drawn by a model of ours; its new rows are X_test, or those kept from training. Columns are taken in units of their
+deviation. Classifiers and centres come from searches outside of the trusted base, trained on rows that
 are not judged: a weak one makes a claim say less (it names what was tried), never something wrong. **A classifier that tells
 samples apart proves a difference, one that fails to does not prove equality** (CIL (5.35): it bounds JS from below).
 """
@@ -15,17 +16,19 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.spatial.distance import cdist
 
+from lemmata.audit.generate.densities import cost_of_row, require_no_more_than_chance, split_of
 from lemmata.audit.kernel import claims as k
 from lemmata.audit.kernel.attributes import attributes_sound, statements_true
 from lemmata.audit.kernel.concentration import clopper_pearson, mean_at_least, union_bound
 from lemmata.audit.nets.modules import rows_of
 from lemmata.audit.trust.near_rows import cost_of_nearness
-from lemmata.audit.trust.seen_rows import Memory, require_unseen
+from lemmata.audit.trust.seen_rows import Memory, require_unseen, row_keys
 
 Array = np.ndarray
 
 RISK = 0.05
 MOST = 4000  # rows of each table that are looked at
+OWN = 1000  # samples that a model of ours is asked for
 KNOWN = 50_000  # training rows among which copied ones are looked for
 LEAST = 100  # rows of each half that a classifier is judged by
 TOLD_APART = 0.6  # share of rows that a classifier may put on the right side
@@ -40,6 +43,7 @@ BEHIND = 0.05  # accuracy on samples below that on new rows
 AT_ONCE = 2**22  # distances
 TRAINING = 2000.0  # multiplications that a classifier takes for every number that it learns from
 NEW_NEEDED = "rows that the generator never saw are needed: pass certify(samples, X, X_test=…)"
+NO_SEARCHES = "searches are switched off (lemmata.config(searches=False))"
 
 
 class Tables(NamedTuple):
@@ -52,43 +56,80 @@ class Tables(NamedTuple):
     known: Array  # training rows, up to KNOWN of them
     new: Array
     new_classes: Array | None
+    trained: int  # rows that the generator was trained on
+
+
+class Drawn(NamedTuple):
+    """Samples, and the classes that they were asked to have."""
+
+    rows: Array
+    classes: Array | None
+
+
+def _cost_of_drawing(fit: k.Fit) -> float:
+    if fit.get("samples") is not None:
+        return fit.samples.size
+    return OWN * fit.get("draw_work", cost_of_row(fit))
+
+
+@k.fact(cost=_cost_of_drawing)
+def drawn_rows(fit: k.Fit) -> Drawn:
+    """Return the samples that were given, or OWN draws of the model. CannotTell where they are not finite."""
+    if fit.get("samples") is not None:
+        rows = rows_of(fit.samples, np.arange(fit.samples.shape[0]))
+        found = Drawn(rows, fit.get("sample_classes"))
+    elif (drawn := fit.witness("draw_rows", OWN)) is not None:
+        found = Drawn(*drawn)
+    else:
+        raise k.CannotTell(NO_SEARCHES)
+    if found.rows.shape[1:] != (fit.data.shape[1],) or not np.isfinite(found.rows).all():
+        raise k.CannotTell("samples have another shape than the rows, or hold numbers that are not finite")  # fmt: skip
+    return found
 
 
 def _cost_of_tables(fit: k.Fit) -> float:
     return 4.0 * fit.data.size + cost_of_nearness(*fit.data.shape)
 
 
-@k.fact(cost=_cost_of_tables)
+@k.fact(cost=_cost_of_tables, needs=(drawn_rows,))
 def tables(fit: k.Fit) -> Tables:
     """Return the three tables. CannotTell without new rows, or where these were trained on."""
-    if fit.get("X_test") is None:
-        raise k.CannotTell(NEW_NEEDED)
-    rng = np.random.default_rng(fit.data.shape[0])
-
-    def some(data: Any, classes: Any) -> tuple[Array, Array | None]:
-        n = data.shape[0]
-        numbers = np.sort(rng.choice(n, min(n, MOST), replace=False))
-        return rows_of(data, numbers), None if classes is None else np.asarray(classes)[numbers]
-
-    train, train_classes = some(fit.data, fit.y)
-    new, new_classes = some(fit.X_test, fit.get("y_test"))
-    samples, classes = some(fit.samples, fit.get("sample_classes"))
-    if not np.isfinite(samples).all():
-        raise k.CannotTell("samples hold numbers that are not finite")
+    test, classes = fit.get("X_test"), fit.get("y_test")
+    y = None if fit.y is None else np.asarray(fit.y)
     every = rows_of(fit.data, np.arange(fit.data.shape[0]))
-    require_unseen(Memory(every, new, "the training rows", True))
+    if test is not None:
+        others = rows_of(test, np.arange(test.shape[0]))
+    elif fit.get("test_rows_") is not None:
+        kept, held = split_of(fit)
+        every, others = every[kept], every[held]
+        y, classes = (None, None) if y is None else (y[kept], y[held])
+    else:
+        raise k.CannotTell(NEW_NEEDED)
+    found, rng = drawn_rows(fit), np.random.default_rng(fit.data.shape[0])
+
+    def some(rows: Array, classes: Any) -> tuple[Array, Array | None]:
+        numbers = np.sort(rng.choice(len(rows), min(len(rows), MOST), replace=False))
+        return rows[numbers], None if classes is None else np.asarray(classes)[numbers]
+
+    train, train_classes = some(every, y)
+    new, new_classes = some(others, classes)
+    samples, classes = some(found.rows, found.classes)
+    if test is not None:
+        require_unseen(Memory(every, new, "the training rows", True))
+    else:
+        require_no_more_than_chance(*row_keys(every, new))
     known = every if len(every) <= KNOWN else rng.permutation(every)[:KNOWN]
     spread = np.concatenate([train, new]).astype(np.float64).std(axis=0)
     spread[spread == 0] = 1.0
     samples, train, new, known = (rows / spread for rows in (samples, train, new, known))
-    return Tables(samples, classes, train, train_classes, known, new, new_classes)
+    return Tables(samples, classes, train, train_classes, known, new, new_classes, len(every))
 
 
 def classify(fit: k.Fit, name: str, *arguments: Any) -> Callable[[Array], Array]:
     """Return a classifier that a search trained; its answers are checked by shape and judged on other rows."""
     found = fit.witness(name, *arguments)
     if found is None:
-        raise k.CannotTell("searches are switched off (lemmata.config(searches=False))")
+        raise k.CannotTell(NO_SEARCHES)
     return found
 
 
@@ -212,8 +253,9 @@ def classes_obeyed(fit: k.Fit) -> k.Evidence:
 
 
 def _cost_of_copies(fit: k.Fit) -> float:
-    n = min(fit.data.shape[0], KNOWN) + fit.X_test.shape[0] if fit.has("X_test") else 0
-    asked = min(fit.samples.shape[0], MOST)
+    test = fit.get("X_test")
+    n = min(fit.data.shape[0], KNOWN) + (0 if test is None else test.shape[0])
+    asked = OWN if fit.get("samples") is None else min(fit.samples.shape[0], MOST)
     return asked * n * (5.0 + fit.data.shape[1] / k.PRODUCTS) + 10.0 * SHUFFLES * n
 
 
@@ -240,7 +282,7 @@ def not_copied(fit: k.Fit) -> k.Evidence:
     trained, s = int(hits[:n].sum()), len(found.samples)
     shuffled = np.array([rng.permutation(hits)[:n].sum() for _ in range(SHUFFLES)])
     p = (1 + int((shuffled >= trained).sum())) / (1 + SHUFFLES)
-    looked_at = n / fit.data.shape[0]
+    looked_at = n / found.trained
 
     def copies(q: float, h: float) -> float:
         return float(np.clip((q - h) / (1 - h) / looked_at if h < 1 else 1.0, 0.0, 1.0))
@@ -276,11 +318,10 @@ def _unsound(fit: k.Fit) -> Iterator[str]:
         yield f"{wrong:,} samples hold numbers that are not finite"
 
 
+# of models that draw: asked for samples when a claim needs them
+DRAWN_CLAIMS: tuple[Any, ...] = (passes_for_data, modes_covered, not_copied, classes_obeyed)
 SAMPLE_CLAIMS: tuple[Any, ...] = (
     attributes_sound({}, _unsound),
     statements_true(lambda fit: {}, cost=k.free),
-    passes_for_data,
-    modes_covered,
-    not_copied,
-    classes_obeyed,
+    *DRAWN_CLAIMS,
 )
