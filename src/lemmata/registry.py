@@ -39,7 +39,7 @@ MODELS: dict[str, Entry] = {
         "CIL24 1.5, CIL 1.1",
     ),
     "KernelPCA": Entry(
-        "lemmata.reduction.kernel_pca", "PCA in the feature space of a kernel", "CIL 1.4, ML Kernels",
+        "lemmata.reduction.kernel_pca", "PCA in the feature space of a kernel", "CIL 1.4, ML Kernel trick",
         ("sklearn.decomposition.KernelPCA",),
     ),
     "SparseCoder": Entry(
@@ -157,41 +157,41 @@ MODELS: dict[str, Entry] = {
     ),
     "Ridge": Entry(
         "lemmata.predict.least_squares.ridge",
-        "Least squares with an ℓ2 penalty: primal, dual or conjugate gradients by shape", "ML Ridge Regression",
+        "Least squares with an ℓ2 penalty: primal, dual or conjugate gradients by shape", "ML L₂-Regularization",
         ("sklearn.linear_model.Ridge",),
     ),
     "RidgeCV": Entry(
         "lemmata.predict.least_squares.ridge_cv",
         "Ridge that chooses its penalty by the leave-one-out errors of all at once",
-        "ML Ridge Regression, Cross-validation", ("sklearn.linear_model.RidgeCV",),
+        "ML L₂-Regularization, Model Selection", ("sklearn.linear_model.RidgeCV",),
     ),
     "RidgeClassifier": Entry(
-        "lemmata.predict.least_squares.ridge_classifier", "Ridge regression of ±1, for classes", "ML Ridge Regression",
+        "lemmata.predict.least_squares.ridge_classifier", "Ridge regression of ±1, for classes", "ML L₂-Regularization",
         ("sklearn.linear_model.RidgeClassifier",),
     ),
     "RobustRegression": Entry(
         "lemmata.predict.robust.estimator", "Absolute, Huber's or Tukey's loss: outliers cannot turn it, and are named",
-        "ML Huber loss, Tukey's bisquare", ("sklearn.linear_model.HuberRegressor",),
+        "ML Loss Functions", ("sklearn.linear_model.HuberRegressor",),
     ),
     "HuberRegressor": Entry("lemmata.predict.robust.estimator", "Huber's loss, with its scale", "ML Huber loss"),
     "Lasso": Entry(
         "lemmata.predict.lasso.estimator", "Least squares with an ℓ1 penalty: few weights that are not zero",
-        "ML Lasso", ("sklearn.linear_model.Lasso", "celer.Lasso", "skglm.Lasso", "skglm.WeightedLasso"),
+        "ML L₁-Regularization", ("sklearn.linear_model.Lasso", "celer.Lasso", "skglm.Lasso", "skglm.WeightedLasso"),
     ),
     "LassoCV": Entry(
         "lemmata.predict.lasso.cv", "The Lasso whose penalty is chosen by cross-validation",
-        "ML Lasso, Cross-validation", ("sklearn.linear_model.LassoCV", "celer.LassoCV"),
+        "ML L₁-Regularization, Model Selection", ("sklearn.linear_model.LassoCV", "celer.LassoCV"),
     ),
     "LassoPath": Entry(
-        "lemmata.predict.lasso.path", "Every penalty of a Lasso or elastic net path, each certified", "ML Lasso",
+        "lemmata.predict.lasso.path", "Every penalty of a Lasso or elastic net path, each certified", "ML L₁-Regularization",
     ),
     "ElasticNet": Entry(
-        "lemmata.predict.lasso.estimator", "Least squares with ℓ1 and ℓ2 penalties", "ML Lasso, Ridge Regression",
+        "lemmata.predict.lasso.estimator", "Least squares with ℓ1 and ℓ2 penalties", "ML L₁-Regularization, L₂-Regularization",
         ("sklearn.linear_model.ElasticNet", "celer.ElasticNet", "skglm.ElasticNet"),
     ),
     "ElasticNetCV": Entry(
         "lemmata.predict.lasso.cv", "The elastic net whose penalties are chosen by cross-validation",
-        "ML Lasso, Cross-validation", ("sklearn.linear_model.ElasticNetCV", "celer.ElasticNetCV"),
+        "ML L₁-Regularization, Model Selection", ("sklearn.linear_model.ElasticNetCV", "celer.ElasticNetCV"),
     ),
     "LogisticRegression": Entry(
         "lemmata.predict.logistic.estimator", "The probability of each class from linear scores",
@@ -201,7 +201,7 @@ MODELS: dict[str, Entry] = {
     ),
     "LogisticRegressionCV": Entry(
         "lemmata.predict.logistic.cv", "Logistic regression whose penalty is chosen by cross-validation",
-        "ML Logistic Regression, Cross-validation", ("sklearn.linear_model.LogisticRegressionCV",),
+        "ML Logistic Regression, Model Selection", ("sklearn.linear_model.LogisticRegressionCV",),
     ),
     "SGDClassifier": Entry(
         "lemmata.predict.linear_svm.sgd_classifier", "scikit-learn's objectives, at their minimum", "ML Classification",
@@ -212,11 +212,11 @@ MODELS: dict[str, Entry] = {
     ),
     "SVC": Entry(
         "lemmata.predict.svm.estimators", "The widest margin between classes, in the feature space of a kernel",
-        "ML Kernel SVM", ("sklearn.svm.SVC",),
+        "ML Application to SVM, Kernel trick", ("sklearn.svm.SVC",),
     ),
     "SVR": Entry(
         "lemmata.predict.svm.estimators", "Regression that forgives errors up to ε, in the feature space of a kernel",
-        "ML Kernels", ("sklearn.svm.SVR",),
+        "ML Kernel trick", ("sklearn.svm.SVR",),
     ),
     "KNeighborsClassifier": Entry(
         "lemmata.predict.neighbours.estimators", "The label most frequent among the k nearest rows",
@@ -240,11 +240,11 @@ MODELS: dict[str, Entry] = {
     ),
     "Nystroem": Entry(
         "lemmata.predict.sampled_features",
-        "Features of a kernel from some of the rows, for linear models of many rows", "ML Kernels",
+        "Features of a kernel from some of the rows, for linear models of many rows", "ML Kernel trick",
         ("sklearn.kernel_approximation.Nystroem",),
     ),
     "RBFSampler": Entry(
-        "lemmata.predict.sampled_features", "Random cosines whose products are near the RBF kernel's", "ML Kernels",
+        "lemmata.predict.sampled_features", "Random cosines whose products are near the RBF kernel's", "ML Kernel trick",
         ("sklearn.kernel_approximation.RBFSampler",),
     ),
     "MLPClassifier": Entry(

@@ -211,7 +211,7 @@ def _steps_to(values: Array, goal: float) -> str:
     return f"{below[0]:,} steps" if below.size else f"over {len(values) - 1:,} steps"
 
 
-@entry("standardising", "ML Feature normalization, CIL (4.35)")
+@entry("standardising", "ML Implementation Issues, CIL (4.35)")
 def standardising():
     """Standardising the features is preconditioning.
 

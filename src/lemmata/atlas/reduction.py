@@ -22,7 +22,7 @@ def _error(X: np.ndarray, P) -> float:
     return float(np.sum((X - (P @ X.T).T) ** 2) / np.sum(X**2))
 
 
-@entry("digits-table", "CIL Ex. 1.2, 1.4")
+@entry("digits-table", "CIL Example 1.2, Example 1.4")
 def digits_table():
     """A subspace taken from the data beats a random one, and PCA beats both.
 

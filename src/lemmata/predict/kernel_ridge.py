@@ -7,7 +7,7 @@ The gradient vanishes where D(Kc − y) + αc = 0 on the range of K, D = diag(w)
     (D^½ K D^½ + αI) a = D^½ y
 
 one Cholesky factor for all outputs that share α. With the linear kernel f is ridge regression without an intercept, and
-w = Xᵀc its weights (ML Ridge: primal and dual). n rows need n² numbers and n³/3 multiplications; for many rows
+w = Xᵀc its weights (ML L₂-Regularization: primal and dual). n rows need n² numbers and n³/3 multiplications; for many rows
 ``make_pipeline(Nystroem(), Ridge())`` is the same with features of some hundred landmarks.
 
     >>> rng = np.random.default_rng(0)

@@ -1,4 +1,4 @@
-"""Evaluation and generalisation: scores with intervals, choices with guarantees, bias and variance (ML Generalisation)."""
+"""Evaluation and generalisation: scores with intervals, choices with guarantees, bias and variance (ML Generalization gap)."""
 
 from lemmata.registry import lazily
 

@@ -199,7 +199,7 @@ def relu_regions():
     return drawing
 
 
-@entry("barron-rate", "ML L_2 Approximation: Barron's result")
+@entry("barron-rate", "ML L₂ Approximation: Barron's result")
 def barron_rate():
     """The error of one hidden layer falls like one over the root of its width, in any dimension.
 

@@ -14,10 +14,10 @@ from lemmata.core.certification.pictures import BLUE, GREEN, GREY, ORANGE, RED, 
 Array = np.ndarray
 
 
-# --- losses (ML Huber loss, Tukey's bisquare, Comparison of logistic and linear regression) ---------------------------
+# --- losses (ML Loss Functions, Comparison of logistic and linear regression) ---------------------------
 
 
-@entry("robust-losses", "ML Huber loss, Tukey's bisquare")
+@entry("robust-losses", "ML Loss Functions")
 def robust_losses(seed: int = 0):
     """Losses that do not square what is wrong.
 

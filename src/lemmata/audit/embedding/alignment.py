@@ -159,7 +159,7 @@ def ranks(fit: claims.Fit, sources: Array, targets: list[Array]) -> tuple[Array,
 
 @claims.statistical(
     "the true word of a new pair ranks before nine in ten others, on average",
-    "ML Generalization",
+    "ML Generalization gap",
     cost=_search,
     confidence=0.95,
 )

@@ -143,7 +143,7 @@ def find_hits(found: UnseenRows) -> Array:
 
 @claim_about_new_rows(
     "on new rows it is right more often than always answering with the most frequent class",
-    source="ML Generalisation; Clopper–Pearson",
+    source="ML Generalization gap; Clopper–Pearson",
 )
 def held_out_accuracy(fit: Fit) -> Evidence:
     """Half of δ for the accuracy, shared by the checkpoints that were compared; half for that of the constant."""
@@ -165,7 +165,7 @@ def held_out_accuracy(fit: Fit) -> Evidence:
 
 @claim_about_new_rows(
     "calibrated on new rows: in every tenth of confidences (with 5 % of the rows) right as often as it says, to 0.1",
-    source="ML Generalisation; Waudby-Smith & Ramdas 2024",
+    source="ML Generalization gap; Waudby-Smith & Ramdas 2024",
 )
 def calibrated(fit: Fit) -> Evidence:
     """hit − confidence in fixed bins of the confidence in the answer; every bin and checkpoint has its share of δ."""
@@ -266,7 +266,7 @@ def _simpler(name: str) -> str:
 
 @claim_about_new_rows(
     "worth its cost: on new rows it is right more often than logistic regression, by 0.01 or more",
-    source="ML Generalisation; Waudby-Smith & Ramdas 2024",
+    source="ML Generalization gap; Waudby-Smith & Ramdas 2024",
     cost=_linear_cost,
 )
 def beats_linear(fit: Fit) -> Evidence:
@@ -310,7 +310,7 @@ def targets_of(found: UnseenRows) -> Array:
 
 @claim_about_new_rows(
     "predicts new rows better than the mean of the training targets, squared errors capped at their range",
-    source="ML Generalisation; Waudby-Smith & Ramdas 2024",
+    source="ML Generalization gap; Waudby-Smith & Ramdas 2024",
 )
 def held_out_error(fit: Fit) -> Evidence:
     """Row by row: the capped squared error of the mean minus that of the network."""
@@ -326,7 +326,7 @@ def held_out_error(fit: Fit) -> Evidence:
 
 @claim_about_new_rows(
     "worth its cost: on new rows its squared error (capped at the range) is below that of ridge regression by 1 % or more",
-    source="ML Generalisation; Waudby-Smith & Ramdas 2024",
+    source="ML Generalization gap; Waudby-Smith & Ramdas 2024",
     cost=_linear_cost,
 )
 def beats_ridge(fit: Fit) -> Evidence:

@@ -239,7 +239,7 @@ def conditions_met(fit: k.Fit) -> k.Evidence:
 
 @k.proved(
     "the multipliers balance the gradient: ∇f + Jᵀλ = 0, ν ≥ 0, ν or g = 0, within tol",
-    "ML Lagrange Multipliers",
+    "ML Constrained Optimization",
     cost=evaluations(2),
 )
 def multipliers_balance(fit: k.Fit) -> k.Evidence:

@@ -274,7 +274,7 @@ def above_rounding(fit):
 
 @claims.rule_of_thumb(
     "the effective rank is at most half that of the identity: rows resemble others, not themselves alone",
-    "ML Kernels",
+    "ML Kernel trick",
     needs=(kernel_matrices.facts,),
 )
 def informative(fit):
@@ -371,7 +371,7 @@ def _cost_of_sample(fit: claims.Fit) -> float:
 
 @claims.proved(
     "the kernel matrix of up to 300 rows is positive semidefinite",
-    "ML Mercer",
+    "ML Mercer's condition",
     cost=_cost_of_sample,
     needs=(kernel_matrices.facts,),
 )

@@ -83,7 +83,7 @@ def _shares(found: CodedRows, parts: Array) -> Array:
 
 @proved(
     "no other code of a row has an ℓ1 objective lower by more than 0.1 % of ½‖x‖²",
-    "ML Lasso; weak duality",
+    "ML L₁-Regularization; weak duality",
     needs=(row_codes,),
 )
 def near_optimum(fit: Fit):

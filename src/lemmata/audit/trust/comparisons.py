@@ -67,7 +67,7 @@ def compare_losses(
 
 @k.statistical(
     "at most 1 % of these rows equal a training row of a candidate, or lie far nearer to one than training rows to each other",
-    "ML Generalisation; Clopper–Pearson",
+    "ML Generalization gap; Clopper–Pearson",
     confidence=UNSEEN,
 )
 def candidates_unseen(fit):
@@ -97,7 +97,7 @@ def _pairwise(fit: k.Fit) -> Pairwise:
 
 @k.statistical(
     "no other candidate is better on new rows by more than 0.05 of the range",
-    "ML Generalisation; union bound",
+    "ML Generalization gap; union bound",
     confidence=1 - RISK,
 )
 @at_asked_confidence
@@ -116,7 +116,7 @@ def good_choice(fit):
 
 @k.statistical(
     "the chosen candidate is better than each of the others on new rows",
-    "ML Generalisation; Waudby-Smith & Ramdas 2024",
+    "ML Generalization gap; Waudby-Smith & Ramdas 2024",
     confidence=1 - RISK,
 )
 @at_asked_confidence
@@ -141,7 +141,7 @@ COMPARISON_CLAIMS = (candidates_unseen, good_choice, best_alone)
 
 @k.statistical(
     "in every fold at most 1 % of test rows equal a training row, or lie far nearer to one than training rows to each other",
-    "ML Cross-validation; Clopper–Pearson",
+    "ML Model Selection; Clopper–Pearson",
     confidence=UNSEEN,
 )
 def folds_unseen(fit):
@@ -175,7 +175,8 @@ CROSS_VALIDATION_CLAIMS = (folds_unseen,)
 
 
 @k.rule_of_thumb(
-    "noise, bias² and variance add up to the risk, to four standard errors", "ML Bias–variance"
+    "noise, bias² and variance add up to the risk, to four standard errors",
+    "ML Bias-Variance Decomposition",
 )
 def adds_up(fit):
     """The risk is measured by itself, on targets of its own: E(y − f̂)² = noise + bias² + variance."""

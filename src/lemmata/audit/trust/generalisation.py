@@ -151,7 +151,7 @@ def interval_of_folds(
 
 @k.statistical(
     "at most 1 % of these rows equal a training row, or lie far nearer to one than training rows to each other",
-    "ML Generalisation; Clopper–Pearson",
+    "ML Generalization gap; Clopper–Pearson",
     confidence=UNSEEN,
 )
 def rows_unseen(fit):
@@ -214,7 +214,7 @@ def _width(fit: k.Fit) -> float:
 
 @k.statistical(
     "there are enough rows to know the score to 0.05 of its range",
-    "ML Generalisation; Hoeffding, Clopper–Pearson",
+    "ML Generalization gap; Hoeffding, Clopper–Pearson",
     confidence=1 - RISK,
 )
 @at_asked_confidence
@@ -228,7 +228,9 @@ def enough_rows(fit):
     return k.at_most(found.half, within, advice, unit="±", note=found.method)
 
 
-@k.statistical("the score on new rows reaches the target", "ML Generalisation", confidence=1 - RISK)
+@k.statistical(
+    "the score on new rows reaches the target", "ML Generalization gap", confidence=1 - RISK
+)
 @at_asked_confidence
 def target_reached(fit):
     """Accuracy at least, or mean loss at most, what was asked for."""
@@ -252,7 +254,7 @@ def target_reached(fit):
 
 @k.statistical(
     "predicts new rows better than every constant prediction does",
-    "ML Generalisation; Waudby-Smith & Ramdas 2024",
+    "ML Generalization gap; Waudby-Smith & Ramdas 2024",
     confidence=1 - RISK,
 )
 @at_asked_confidence

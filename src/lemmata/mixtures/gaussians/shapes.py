@@ -1,6 +1,6 @@
 """Gaussian components, with unknown entries (NaN) marginalised exactly.
 
-    log p(x; μ, Σ) = −½ [d log 2π + log det Σ + (x − μ)ᵀ Σ⁻¹ (x − μ)]                                   (CIL (3.23), ML GMM)
+    log p(x; μ, Σ) = −½ [d log 2π + log det Σ + (x − μ)ᵀ Σ⁻¹ (x − μ)]                  (CIL (3.23), ML Gaussian Mixture Models)
 
     full        a Σ_j for every component            Σ_j = S_j / N_j + ρI           S_j = Σ_i w_i r_ij (x_i − μ_j)(x_i − μ_j)ᵀ
     tied        one Σ for all                        Σ = Σ_j S_j / Σ_j N_j + ρI

@@ -1,4 +1,4 @@
-"""The base of all kernels, and kernels built of others: κ₁ + κ₂, κ₁ κ₂ and c κ are kernels again (ML Building kernels)."""
+"""The base of all kernels, and kernels built of others: κ₁ + κ₂, κ₁ κ₂ and c κ are kernels again (ML Kernel trick)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Kernel:
     """Base of all kernels. `kernel(X, Y)` is the matrix of κ(x_i, y_j); Y = X if not given.
 
     A subclass defines `_tile(A, B, dtype)`, the matrix of two small sets of rows, and `diagonal(X)`; `_fit_to(X)` where a
-    parameter is to be taken from data. `k1 + k2`, `k1 * k2` and `c * k` with c ≥ 0 are kernels again (ML Building kernels).
+    parameter is to be taken from data. `k1 + k2`, `k1 * k2` and `c * k` with c ≥ 0 are kernels again (ML Kernel trick).
     """
 
     __array_ufunc__ = None  # so that np.float64(2) * kernel calls __rmul__

@@ -1,6 +1,6 @@
 """Mercer's condition: whether a function is a kernel on some rows and, where closure rules say so, on all inputs.
 
-    κ(x, y) = φ(x)ᵀφ(y) for some φ   ⇔   vᵀKv ≥ 0 for every v and the K of every set of rows                (ML Mercer)
+    κ(x, y) = φ(x)ᵀφ(y) for some φ   ⇔   vᵀKv ≥ 0 for every v and the K of every set of rows        (ML Mercer's condition)
 
 One v with vᵀKv < 0 proves that there is no φ. That a K is positive semidefinite speaks of its rows alone; of all inputs speak
 the rules by which kernels are built: xᵀy, constants c ≥ 0 and exp(−γ‖x − y‖^p) for p = 1, 2 (p = 1: of the 1-norm) are kernels,

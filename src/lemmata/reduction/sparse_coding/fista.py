@@ -1,6 +1,6 @@
 """ℓ1 codes: least squares with a penalty that makes most numbers zero, each with its distance from the best.
 
-    minimise  P(z) = ½‖x − zD‖² + α‖z‖₁         over codes z, one for every row x            (the Lasso; ML Lasso)
+    minimise  P(z) = ½‖x − zD‖² + α‖z‖₁         over codes z, one for every row x            (the Lasso; ML L₁-Regularization)
 
 Convex, unlike counting atoms. A gradient step and a shrinking of every number towards zero (ISTA),
 

@@ -63,7 +63,7 @@ def _cost_of_landmarks(fit: k.Fit) -> float:
 
 @k.proved(
     "the features give the kernel between landmarks, to six digits",
-    "ML Nyström",
+    "Williams & Seeger 2001",
     cost=_cost_of_landmarks,
     needs=(grams.why_no_kernel,),
 )
@@ -93,7 +93,7 @@ def _cost_of_trace(fit: k.Fit, rows: int | None = None) -> float:
 
 @k.proved(
     "the features miss at most 10 % of the kernel's trace on these rows",
-    "ML Nyström; Drineas & Mahoney 2005",
+    "Drineas & Mahoney 2005",
     cost=lambda fit: _cost_of_trace(fit, DRAWN),
     needs=(grams.why_no_kernel,),
 )

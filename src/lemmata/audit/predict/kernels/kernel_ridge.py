@@ -41,7 +41,7 @@ HALF = 0.5  # of the digits may be lost in solving it
 
 @k.proved(
     "the kernel matrix of up to 300 of these rows is positive semidefinite",
-    "ML Mercer",
+    "ML Mercer's condition",
     needs=(grams.sampled_kernel,),
 )
 def mercer(fit):

@@ -38,7 +38,7 @@ FEASIBLE = 1e-6  # of C, by which β may leave its box
 
 @claims.proved(
     "the dual coefficients are feasible: 0 ≤ α ≤ C for every row, and they balance",
-    "ML SVM dual",
+    "ML Application to SVM",
     needs=(machines,),
 )
 def feasible(fit):
@@ -51,7 +51,7 @@ def feasible(fit):
 
 @claims.proved(
     "the objective is within 1 % of the least possible",
-    "ML SVM dual; duality gap",
+    "ML Application to SVM; duality gap",
     needs=(problems, grams.why_no_kernel),
 )
 def near_optimum(fit):
@@ -131,7 +131,7 @@ def _improve(fit: claims.Fit, one: MachineGap) -> tuple[float, Array, MachineGap
 
 @claims.proved(
     "complementary slackness: every row is on its side of the margin, to 1 % of it",
-    "ML SVM KKT",
+    "ML Interpretation of the dual formulation",
     needs=(problems,),
 )
 def slackness(fit):

@@ -123,7 +123,7 @@ def _rows(some: Array) -> str:
 
 @k.proved(
     "the normal equations hold: no column correlates with the residuals by more than 1e-4 (1e-7 of a constant prediction's)",
-    "ML Regression",
+    "ML Least Squares",
     needs=(problem,),
     cost=lambda fit: float(fit.data.size) * (objectives.outputs(fit) + 2),
 )
@@ -159,7 +159,7 @@ def normal_equations(fit: k.Fit) -> k.Evidence:
 
 @k.proved(
     "the data determines every weight: no column is a combination of others",
-    "ML Regression",
+    "ML Least Squares",
     needs=(columns_of,),
 )
 def weights_determined(fit: k.Fit) -> k.Evidence:
@@ -208,7 +208,7 @@ def well_conditioned(fit: k.Fit) -> k.Evidence:
     return k.at_most(condition, CONDITION, advice, unit)
 
 
-@k.proved("of all best weights these are the shortest", "ML Regression", needs=(columns_of,))
+@k.proved("of all best weights these are the shortest", "ML Least Squares", needs=(columns_of,))
 def minimum_norm(fit: k.Fit) -> k.Evidence:
     """The part of w along directions that leave every prediction as it is: of the columns as they are, not scaled."""
     risk, at = problem(fit)

@@ -171,7 +171,7 @@ def near_optimum(read: objectives.Reader) -> k.Statement:
     """The claim that the objective is within 0.1 % of the least possible."""
     optimality = optimality_of(read)
 
-    @k.proved(WITHIN, "Fenchel duality; ML Lasso", needs=(optimality,))
+    @k.proved(WITHIN, "Fenchel duality; ML L₁-Regularization", needs=(optimality,))
     def near_optimum(fit: k.Fit) -> k.Evidence:
         objective = objectives.objective_of(fit, read)
         if math.isinf(objective.C):

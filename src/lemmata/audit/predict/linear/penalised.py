@@ -49,7 +49,7 @@ def _too_small(found: near.Optimality, stated: object) -> float:
 
 @k.proved(
     f"at every penalty of the path, {near.WITHIN}",
-    "Fenchel duality; ML Lasso",
+    "Fenchel duality; ML L₁-Regularization",
     needs=(path_optimality,),
 )
 def path_near_optimum(fit: k.Fit) -> k.Evidence:

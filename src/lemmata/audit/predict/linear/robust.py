@@ -141,7 +141,7 @@ def optimality(fit: k.Fit) -> near.Optimality:
     return find(fit, *problem(fit))
 
 
-@k.proved(near.WITHIN, "Fenchel duality; ML Robust Regression", needs=(optimality,))
+@k.proved(near.WITHIN, "Fenchel duality; ML Loss Functions", needs=(optimality,))
 def near_optimum(fit: k.Fit) -> k.Evidence:
     if _loss(fit) == "tukey":
         return k.unknown("Tukey's loss is not convex: no gap is known, see first_order_point")
@@ -167,7 +167,7 @@ def row_weights(fit: k.Fit, r: Array) -> Array:
 
 @k.proved(
     "a first-order point: no column correlates with the weighted residuals by more than 1e-4",
-    "ML Robust Regression",
+    "ML Loss Functions",
     needs=(problem,),
     cost=near.slope_cost,
 )
@@ -202,9 +202,7 @@ def outliers(fit: k.Fit, r: Array) -> Array:
     return np.abs(r) > float(width) * float(fit.scale_)
 
 
-@k.rule_of_thumb(
-    "fewer than half of the rows are outliers", "ML Robust Regression", needs=(problem,)
-)
+@k.rule_of_thumb("fewer than half of the rows are outliers", "ML Loss Functions", needs=(problem,))
 def outliers_are_few(fit: k.Fit) -> k.Evidence:
     """The breakdown point: a majority of outliers is another law, and the fit describes whichever it found first."""
     _, _, r = _residuals(fit)
