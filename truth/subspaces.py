@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 import scipy.sparse as sp
@@ -12,6 +13,12 @@ from sklearn.decomposition import IncrementalPCA, TruncatedSVD
 
 import lemmata
 from lemmata import PCA
+from lemmata.audit.kernel.claims import Fit, free, price_of
+from lemmata.audit.reduction.pca import SUBSPACE_CLAIMS
+from lemmata.audit.reduction.spectra import both
+from lemmata.core.blocks import Blocks
+from lemmata.core.certification.checking import check
+from lemmata.core.moments import Moments
 from truth.harness import Case, problems
 
 EXACT = (
@@ -131,6 +138,41 @@ def exact_fits(seed):
             if single and seed % 3:  # one variance dwarfs what float32 can state of the others
                 del truths["statements_true"]
         found = lemmata.certify(one, X, sample_weight=weights)
+        yield Case(label, found, truths, easy=truths)
+
+
+@problems(seeds=30, quick=2)
+def kept_moments(seed):
+    """Fits whose moments are checked by random vectors: healthy, spoilt, and with moments that would excuse the spoilt axes."""
+    rng = np.random.default_rng(3000 + seed)
+    X, weights = planted_rows(seed, n=3000, d=12)
+    X = X.astype(np.float32 if seed % 5 == 4 else np.float64)
+    model = PCA(3).fit(X, sample_weight=weights)
+    kept, names = model.moments_, ("most_variance", "principal_axes", "affine_part_redundant")
+    Q = np.linalg.qr(np.eye(12) + 0.3 * rng.standard_normal((12, 12)))[0]
+    turned = (model.components_ @ Q.T).astype(X.dtype)
+    changes = {
+        "as it is": {},
+        "turned": {"components_": turned},
+        "turned with its moments": {
+            "components_": turned,
+            "moments_": replace(kept, scatter=Q @ kept.scatter @ Q.T),
+        },
+        "others' moments": {"moments_": Moments.of(planted_rows(seed + 500, n=3000, d=12)[0])},
+        "one entry": {"moments_": replace(kept, scatter=kept.scatter + np.eye(12)[:, :1] * 1e-3)},
+        "another mean": {"mean_": model.mean_ + X.dtype.type(0.5)},
+        "another mean of both": {
+            "mean_": model.mean_ + X.dtype.type(0.5),
+            "moments_": replace(kept, mean=kept.mean + 0.5),
+        },
+    }
+    for label, change in changes.items():
+        one = tampered(model, **change)
+        fit = Fit(one, Blocks.of(X, weights), weights=weights)
+        work = 3 * price_of(fit, free, (both,))  # what makes checking the moments worth it
+        statements = tuple(claim for claim in SUBSPACE_CLAIMS if claim.name in names)
+        found = check(statements, fit, label, work=work)
+        truths = {name: yes for name, yes in oracle(one, X, weights).items() if name in names}
         yield Case(label, found, truths, easy=truths)
 
 

@@ -13,8 +13,10 @@ from sklearn.decomposition import PCA as SklearnPCA
 from sklearn.decomposition import IncrementalPCA, TruncatedSVD
 
 from lemmata import PCA, NotCertified, certify
+from lemmata.audit.reduction.kept_moments import measure
 from lemmata.audit.reduction.pca import SUBSPACE_CLAIMS
 from lemmata.audit.reduction.sampling_error import GROUPS, turn
+from lemmata.core.blocks import Blocks
 
 NAMES = [statement.name for statement in SUBSPACE_CLAIMS]
 
@@ -299,3 +301,21 @@ def test_axes_are_told_apart_one_by_one():
     found = certify(PCA(3).fit(X), X)["subspace_determined"]
     assert found.verdict == "holds"
     assert found.note == "axis 1 too; axis 2 may turn by any angle"
+
+
+def test_random_vectors_bound_the_distance_of_two_scatters():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((500, 8)) * np.arange(1, 9)
+    c, S = X.mean(axis=0), np.cov(X.T, bias=True)
+    for size in (0.0, 1e-9, 1e-3, 1.0):
+        noise = size * rng.standard_normal((8, 8))
+        away, shift = measure(Blocks.of(X), c, S + noise + noise.T)
+        assert np.linalg.norm(noise + noise.T) <= away <= 1e-8 + 100 * np.linalg.norm(noise)
+        assert_allclose(shift, 0, atol=1e-13)
+
+
+def test_a_large_fit_checks_the_moments_it_kept_and_certify_proves():
+    X = np.random.default_rng(0).standard_normal((60_000, 40)) * np.linspace(3, 1, 40)
+    model = PCA(5).fit(X)
+    for found, kind in ((model.certificate_, "statistical"), (model.certify(X), "proved")):
+        assert (found["most_variance"].verdict, found["most_variance"].kind) == ("holds", kind)

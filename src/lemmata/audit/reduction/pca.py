@@ -13,12 +13,26 @@ from functools import partial
 
 import numpy as np
 
-from lemmata.audit.kernel.attributes import attributes_sound, discrepancy, statements_true
-from lemmata.audit.kernel.claims import Fit, at_most, proved, rounding, statistical, unknown
-from lemmata.audit.reduction.power_method import never_fell, power_rate_kept
+from lemmata.audit.kernel.attributes import (
+    attributes_sound,
+    discrepancy,
+    never_rose,
+    statements_true,
+)
+from lemmata.audit.kernel.claims import (
+    Fit,
+    at_most,
+    proved,
+    rounding,
+    rule_of_thumb,
+    statistical,
+    unknown,
+)
+from lemmata.audit.reduction.kept_moments import mean_and_size, principal
 from lemmata.audit.reduction.principal_axes import compare_axes, compare_error, compare_offset
 from lemmata.audit.reduction.sampling_error import GROUPS, LEVEL, judge_turn, turn_of_rows
 from lemmata.audit.reduction.spectra import DENSE, around, both, scaled_rows
+from lemmata.core.runs.trace import decay_rate
 
 Array = np.ndarray
 
@@ -123,21 +137,21 @@ def orthonormal_basis(fit):
 @proved(
     "its error is within 1 % of the least that any subspace of this dimension has",
     "CIL Thm 1.4.4, Cor. 2.3.5",
-    needs=(both,),
+    needs=(principal,),
 )
 def most_variance(fit):
     """The least error is the tail of the spectrum, Σ_{j>k} λ_j (Eckart–Young)."""
-    facts, known = both(fit)
+    facts, known = principal(fit)
     return compare_error(facts.error, facts, known)
 
 
 @proved(
     "component i is within 1° of the principal axis i, for every i",
     "CIL Cor. 1.4.8; Davis & Kahan 1970",
-    needs=(both,),
+    needs=(principal,),
 )
 def principal_axes(fit):
-    return compare_axes(*both(fit))
+    return compare_axes(*principal(fit))
 
 
 # --- what another sample would say ------------------------------------------------------------------------------------
@@ -172,15 +186,47 @@ def subspace_determined(fit):
 @proved(
     "no constant added to the reconstruction would lower its error",
     "CIL Prop. 1.2.1",
-    needs=(scaled_rows,),
+    needs=(mean_and_size,),
 )
 def affine_part_redundant(fit):
     """The best constant is (I − P)(x̄ − mean_); it vanishes up to rounding if mean_ is the mean of the data."""
-    rows = scaled_rows(fit)
+    rows = mean_and_size(fit)
     C = np.asarray(fit.components_, dtype=np.float64)
     offset = float(np.linalg.norm(rows.shift - C.T @ (C @ rows.shift)))
     advice = "mean_ is not the mean of this data: centre it (PCA instead of a plain SVD), or pass the training data"
     return compare_offset(rows, offset, 1.0, advice)
+
+
+# --- runs of the power method -----------------------------------------------------------------------------------------
+
+# a rate fitted to a finite number of steps still holds traces of the faster modes
+RATE_SLACK = 0.05
+
+# the objective is minus the captured variance: for a positive semidefinite S no step of these solvers can lower it
+never_fell = never_rose(
+    "the captured variance never fell",
+    "CIL 1.5",
+    lambda fit: rounding(fit.components_.dtype, fit.components_.shape[1]),
+    "rounding or a step of its own spoiled the run: solve in float64, or with solver='eigh'",
+    name="never_fell",
+    unit="largest fall",
+)
+
+
+@rule_of_thumb("the power method kept its predicted rate", "CIL Prop. 1.5.1", about="run")
+def power_rate_kept(fit):
+    """The angle to the first axis shrinks by λ₂/λ₁ per step; the largest excess of the measured rate over it."""
+    values = np.asarray(fit.singular_values_, dtype=np.float64) ** 2
+    residual, vector = fit.trace.extras["residual"], fit.trace.extras["vector"]
+    excesses = []
+    for j in range(min(int(vector.max()) + 1, len(values) - 1)):
+        rate = decay_rate(np.log(residual[(vector == j) & (residual > 0)]))
+        if np.isfinite(rate):
+            excesses.append(rate - values[j + 1] / values[j])
+    if not excesses:
+        return unknown("needs two components and a few steps for each")
+    advice = "the start was unlucky or rounding dominates: try again"
+    return at_most(max(excesses), RATE_SLACK, advice, unit="measured − λ₂/λ₁")
 
 
 # of a matrix whose rows are no sample of anything: nothing to say about other draws

@@ -14,7 +14,6 @@ import numpy as np
 import scipy.linalg
 
 from lemmata.audit.kernel.claims import STATISTICAL, Evidence, at_most, rounding, unknown
-from lemmata.audit.kernel.lanczos import RISK
 from lemmata.audit.reduction.spectra import Around, ScaledRows, Spectrum
 
 Array = np.ndarray
@@ -24,8 +23,13 @@ AXIS = 1.0  # degrees between a component and its principal axis
 
 
 def _strength(known: Spectrum) -> dict:
-    """A ceiling from Lanczos is true with its confidence; a verdict that needs none, or the whole spectrum, is proved."""
-    return {} if known.whole else {"kind": STATISTICAL, "confidence": 1 - 2 * RISK}
+    """What Lanczos or random vectors say is true with its confidence; the whole spectrum of S proves."""
+    return {"kind": STATISTICAL, "confidence": 1 - known.risk} if known.risk else {}
+
+
+def _strength_of_failure(known: Spectrum) -> dict:
+    """A failure needs no ceiling, so that only what was found of another matrix than S leaves a doubt."""
+    return _strength(known) if known.away else {}
 
 
 # --- the error --------------------------------------------------------------------------------------------------------
@@ -46,7 +50,8 @@ def compare_error(error: float, facts: Around, known: Spectrum) -> Evidence:
         return unknown("what is left out is below rounding, so it cannot be compared")
     lower, upper = (error / max(tail, floor) - 1 for tail in (most, least))
     if lower > EXCESS and error > explained:
-        return at_most(lower, EXCESS, advice, unit="error / least − 1")
+        doubt = _strength_of_failure(known)
+        return at_most(lower, EXCESS, advice, unit="error / least − 1", **doubt)
     if upper <= EXCESS:
         return at_most(upper, EXCESS, advice, unit="error / least − 1", **_strength(known))
     return unknown(f"between {max(lower, 0):.2g} and {upper:.2g} above the least error")
@@ -68,8 +73,8 @@ def _tail(facts: Around, known: Spectrum) -> tuple[float, float]:
     """
     k = len(facts.C)
     if known.whole:
-        tail = float(known.values[k:].sum())
-        return tail, tail
+        tail, slack = float(known.values[k:].sum()), known.slack(facts)
+        return tail - slack, tail + slack
     inside, residual = _inside(facts)
     gap = inside[-1] - known.ceiling
     gain = float(np.sum(residual**2)) / gap if gap > 0 else math.inf
@@ -98,7 +103,8 @@ def compare_axes(facts: Around, known: Spectrum) -> Evidence:
         "or, where two variances nearly agree, read the subspace and not its axes"
     )
     if lower[i] > AXIS:
-        return at_most(lower[i], AXIS, advice, unit=f"axis {i + 1}, degrees")
+        doubt = _strength_of_failure(known)
+        return at_most(lower[i], AXIS, advice, unit=f"axis {i + 1}, degrees", **doubt)
     i = int(upper.argmax())
     if upper[i] <= AXIS:
         return at_most(upper[i], AXIS, advice, unit=f"axis {i + 1}, degrees", **_strength(known))
@@ -115,7 +121,9 @@ def _axis_angles(facts: Around, known: Spectrum) -> tuple[Array, Array]:
     angles = np.arctan2(np.linalg.norm(off, axis=1), cosines)
     steps = np.concatenate([[np.inf], -np.diff(known.values), [np.inf]])
     gaps = np.minimum(steps[:-1], steps[1:])[:k]  # from each eigenvalue to the nearest other one
-    errors = np.arcsin(np.minimum(facts.noise / np.maximum(gaps, 1e-300), 1.0))
+    # of W for S by ‖S − W‖ over what is left of the gap, which is half of it or more where this is below 90°
+    off_by = facts.noise + 2 * known.away
+    errors = np.arcsin(np.minimum(off_by / np.maximum(gaps, 1e-300), 1.0))
     steps = np.concatenate([[np.inf], -np.diff(np.sqrt(np.maximum(known.values, 0))), [np.inf]])
     gaps = np.minimum(steps[:-1], steps[1:])[:k]
     explained = np.arcsin(np.minimum(facts.moved / np.maximum(gaps, 1e-300), 1.0))

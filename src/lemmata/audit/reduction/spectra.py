@@ -2,17 +2,17 @@
 
     S = Σ p (x − c)(x − c)ᵀ,      p = w/Σw the weights as shares,  c the model's mean_
 
-in float64, of rows divided by the largest number among them (a power of two, so nothing is rounded): no square overflows at
-1e150, none vanishes at 1e−150, and no unit of weights matters. `Around` is what products with k components tell, `Spectrum`
-what all eigenvalues tell. Up to DENSE features S is formed and LAPACK finds them all. Beyond it Lanczos bounds what the
-components leave out, (I − P)S(I − P), from below and, with a stated risk, from above (kernel/lanczos.py).
+in float64. Rows with numbers of extreme size are divided by the largest (a power of two, so nothing is rounded): no square
+overflows at 1e200, none vanishes at 1e−200, and no unit of weights matters. `Around` is what products with k components tell,
+`Spectrum` what all eigenvalues tell. Up to DENSE features S is formed and LAPACK finds them all. Beyond it Lanczos bounds what
+the components leave out, (I − P)S(I − P), from below and, with a stated risk, from above (kernel/lanczos.py).
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -21,7 +21,7 @@ import scipy.sparse as sp
 
 from lemmata.audit.kernel.claims import PRODUCTS as PER_PASS
 from lemmata.audit.kernel.claims import CannotTell, Fit, fact, passes, rounding
-from lemmata.audit.kernel.lanczos import largest_eigenvalue
+from lemmata.audit.kernel.lanczos import RISK, largest_eigenvalue
 from lemmata.core.blocks import Blocks
 
 Array = np.ndarray
@@ -30,6 +30,8 @@ DENSE = 3000  # features up to which S is formed (72 MB) and LAPACK finds all it
 # numbers of dense rows that are kept scaled and centred, so that claims share these passes (8 MB each)
 SMALL = 2**20
 CACHED = 2**16  # numbers of more rows that are worked on at once
+THIN = 128  # features up to which S is formed in the pass that measures mean and squares: it costs few passes more
+EXTREME = 2.0**150  # numbers beyond it, or all below its inverse, are scaled
 # multiplications that form S at once: less than what a handful of passes over so few rows takes
 CHEAP = 2**23
 PRODUCTS = 80  # of Lanczos beyond it: with a million features ε is 1.2 %
@@ -47,12 +49,13 @@ class ScaledRows:
     square: float  # Σ p‖x‖², not centred
     eps: float  # of the coarser of the two float types, that of the rows and that of the model
     copied: bool  # whether the rows come in a coarser type than the model, so that it was not fitted to these numbers
+    formed: Array | None = None  # S, of rows of few features
     centred: Array | None = None  # x − c of all rows, scaled, where they are few
     shares: Array | None = None  # and their p
 
     def __iter__(self) -> Iterator[tuple[Any, Array]]:
-        for rows, shares in _shares(self.data):
-            yield rows * (1 / self.scale), shares
+        for rows, shares in shares_of(self.data):
+            yield (rows if self.scale == 1 else rows * (1 / self.scale)), shares
 
     @property
     def shift(self) -> Array:
@@ -60,6 +63,8 @@ class ScaledRows:
 
     def product(self, V: Array | None = None) -> Array:
         """S V, or S itself."""
+        if self.formed is not None:
+            return self.formed if V is None else self.formed @ V
         if self.centred is not None and self.shares is not None:
             X, p = self.centred, self.shares
             if V is None and self.data.weights is None:
@@ -88,40 +93,62 @@ def cost_of_products(fit: Fit, columns: float) -> float:
     return float(fit.data.size) * (1 + columns / PER_PASS)
 
 
-@fact(cost=passes(3))
+def _is_thin(fit: Fit) -> bool:
+    data = fit.data
+    return not data.sparse and data.shape[1] <= THIN and data.size > SMALL
+
+
+@fact(
+    cost=lambda fit: passes(3)(fit) + _is_thin(fit) * cost_of_products(fit, fit.data.shape[1] / 2)
+)
 def scaled_rows(fit: Fit) -> ScaledRows:
     """Scale the rows and measure them about the model's mean: the first pass over the data."""
     data, d = fit.data, fit.data.shape[1]
-    largest, mean, square = 0.0, np.zeros(d), 0.0
-    for rows, _ in _shares(data):
+    largest = 0.0
+    for rows, _ in data:
         numbers = rows.data if sp.issparse(rows) else rows
         if numbers.size:
             largest = max(largest, float(numbers.max()), -float(numbers.min()))
     centre = np.asarray(fit.get("mean_", np.zeros(d)), dtype=np.float64)
     largest = max(largest, float(np.abs(centre).max(initial=0.0)))
-    scale = math.ldexp(1.0, math.frexp(largest)[1]) if 0 < largest < math.inf else 1.0
-    scale = min(scale, math.ldexp(1.0, 1023))
-    centred = shares = None
-    for rows, p in _shares(data):
-        rows = rows * (1 / scale)
-        mean += p @ rows
-        square += float(p @ squares(rows))
-        if data.n_blocks == 1 and data.size <= SMALL and not data.sparse:
-            rows -= centre / scale
-            centred, shares = rows, p
+    extreme = not 1 / EXTREME < largest < EXTREME and 0 < largest < math.inf
+    scale = min(math.ldexp(1.0, math.frexp(largest)[1]), math.ldexp(1.0, 1023)) if extreme else 1.0
     kinds = (data.dtype, np.asarray(fit.components_).dtype)
     theirs, own = (float(np.finfo(one if one.kind == "f" else float).eps) for one in kinds)
-    centre, eps = centre / scale, max(theirs, own)
-    return ScaledRows(data, scale, mean, centre, square, eps, theirs > own, centred, shares)
+    rows = ScaledRows(data, scale, np.zeros(d), centre / scale, 0.0, max(theirs, own), theirs > own)
+    return _measure_thin(rows) if _is_thin(fit) else _measure(rows)
 
 
-def _shares(data: Blocks) -> Iterator[tuple[Any, Array]]:
+def _measure(rows: ScaledRows) -> ScaledRows:
+    """Find mean and squares; few dense rows are kept centred."""
+    data, mean, square = rows.data, np.zeros(len(rows.mean)), 0.0
+    centred = shares = None
+    for block, p in rows:
+        mean += p @ block
+        square += float(p @ squares(block))
+        if data.n_blocks == 1 and data.size <= SMALL and not data.sparse:
+            centred, shares = block - rows.centre, p
+    return replace(rows, mean=mean, square=square, centred=centred, shares=shares)
+
+
+def _measure_thin(rows: ScaledRows) -> ScaledRows:
+    """Form S, and find the mean and squares from it: Σ p‖x‖² = tr S + 2 cᵀ(x̄ − c) + ‖c‖²."""
+    c, S, shift = rows.centre, np.zeros((len(rows.mean),) * 2), np.zeros(len(rows.mean))
+    for block, p in rows:
+        S += scatter(block, p, c)
+        shift += p @ block - p.sum() * c
+    square = float(np.trace(S) + 2 * c @ shift + c @ c)
+    return replace(rows, mean=c + shift, square=max(square, 0.0), formed=S)
+
+
+def shares_of(data: Blocks) -> Iterator[tuple[Any, Array]]:
     """Rows in float64 with their shares of the total weight: blocks, dense ones cut so that what is made of them is cached."""
     total = data.total_weight
     for rows, weights in data:
         n, d = rows.shape
         p = np.full(n, 1 / total) if weights is None else np.asarray(weights) / total
-        step = max(n, 1) if sp.issparse(rows) or n * d <= SMALL else max(CACHED // d, 256)
+        whole = sp.issparse(rows) or data.size <= SMALL
+        step = max(n, 1) if whole else max(CACHED // d, 256)
         for start in range(0, n, step):
             part = rows[start : start + step]
             yield part.astype(np.float64, copy=False), p[start : start + step]
@@ -193,17 +220,19 @@ def _is_cheap(fit: Fit) -> bool:
     return d <= DENSE and float(fit.data.size) * d <= CHEAP
 
 
-@fact(
-    cost=lambda fit: cost_of_products(fit, d / 2) if (d := fit.data.shape[1]) <= DENSE else 0.0,
-    needs=(scaled_rows,),
-)
+def _cost_of_scatter(fit: Fit) -> float:
+    d = fit.data.shape[1]
+    return 0.0 if d > DENSE or _is_thin(fit) else cost_of_products(fit, d / 2)
+
+
+@fact(cost=_cost_of_scatter, needs=(scaled_rows,))
 def whole_scatter(fit: Fit) -> Array:
     """Form S as a matrix, up to DENSE features."""
     return scaled_rows(fit).product()
 
 
 def _cost_of_around(fit: Fit) -> float:
-    if whole_scatter in fit.facts:
+    if whole_scatter in fit.facts or _is_thin(fit):
         return float(np.asarray(fit.components_).size)
     columns = fit.data.shape[1] if _is_cheap(fit) else 2 * len(fit.components_)
     return cost_of_products(fit, columns)
@@ -213,7 +242,8 @@ def _cost_of_around(fit: Fit) -> float:
 def around(fit: Fit) -> Around:
     """Multiply the data twice with each component; not at all where S was formed already, or is formed at once."""
     rows, C = scaled_rows(fit), np.asarray(fit.components_, dtype=np.float64)
-    S = whole_scatter(fit) if _is_cheap(fit) or whole_scatter in fit.facts else None
+    forms = _is_cheap(fit) or rows.formed is not None or whole_scatter in fit.facts
+    S = whole_scatter(fit) if forms else None
     SC = rows.product(C.T) if S is None else S @ C.T
     if rows.data.sparse:
         total = max(rows.square - float(rows.mean @ rows.mean), 0.0)
@@ -251,6 +281,19 @@ class Spectrum:
     ceiling: float  # ≥ λ_max((I − P)S(I − P)), up to RISK; not used if whole
     lowest: float  # no eigenvalue lies below, up to RISK
     seen: float  # the smallest variance of a direction seen
+    risk: float = 0.0  # that what is stated here is wrong
+    away: float = 0.0  # ‖S − W‖ at most, where another matrix W was decomposed (kept_moments.py)
+
+    def slack(self, facts: Around) -> float:
+        """By how much the error of C and the least error, both found of W, may differ from those of S, together.
+
+        With B = I − CᵀC they are tr(BSB) and the least tr(PS) over projections P of rank d − k: off by ‖B²‖·‖S − W‖ and
+        √(d − k)·‖S − W‖ at most.
+        """
+        G, (k, d) = facts.gram, facts.C.shape
+        B = math.sqrt(max(d - 2 * float(np.trace(G)) + float(np.sum(G * G)), 0.0))
+        longest = max(1.0, float(np.linalg.norm(G - np.eye(k))))
+        return (longest * B + math.sqrt(max(d - k, 0))) * self.away
 
 
 def _cost_of_spectrum(fit: Fit) -> float:
@@ -313,4 +356,4 @@ def leading_spectrum(
     missed = top.largest_excess(positive)
     lowest = 0.0 if positive else top.lowest - missed
     ceiling, seen = top.value + missed + facts.noise, min(top.lowest, float(values[0]))
-    return Spectrum(values[::-1], basis @ turn[:, ::-1], False, ceiling, lowest, seen)
+    return Spectrum(values[::-1], basis @ turn[:, ::-1], False, ceiling, lowest, seen, 2 * RISK)
