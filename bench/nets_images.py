@@ -132,7 +132,7 @@ def run_one(name: str, recipe: Recipe, seed: int, checkpoint: str | None, until:
     done = f"{name}, seed {seed}: {state.epoch} of {recipe.epochs} epochs, loss {state.loss:.4f}"
     done += f", validation {state.validation_score:.4f}, {seconds:.0f} s"
     if state.epoch >= recipe.epochs:
-        module = algorithm.module(state, best=False)
+        module = algorithm.module(state, weights="mean")
         weights = sum(p.numel() for p in module.parameters())
         found = accuracy(module, *fashion("test"))
         done += f", {weights:,} weights: test {found:.4f}  (wanted ≥ {recipe.accuracy} in {recipe.minutes:g} min)"

@@ -15,6 +15,7 @@ __getattr__, __dir__, __all__ = lazily(
         "training.trainer": "TrainingState",
         "data.batches": "Rows",
         "training.losses": "Objective Terms objective CrossEntropy Huber",
+        "training.rules": "Alternating Extragradient Players Synchronous",
         "training.optimisers": "WarmUp OneCycle",
         "training.devices": "processes",
         "estimators.networks": "FeedForward AutoencoderNet Reconstruction",

@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 from lemmata.core import Seconds
-from lemmata.nets import Rows, Training, processes, train
+from lemmata.nets import Rows, Terms, Training, objective, processes, train
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(50, 4))
@@ -30,16 +30,32 @@ def trained(epochs=3, **more):
     return train(training, Rows(X, Y, weights=WEIGHTS), epochs=epochs, rng=1, **more)
 
 
+def counted(**more):
+    """Rows that count for one, two or three; the last batch has one row, so that one process has none."""
+
+    @objective
+    def summing(net, batch, rng):
+        x, n = batch
+        return Terms((net(x).square().sum(1) - 1).square() * n, {"first": x[:, 0]}, counts=n)
+
+    training = Training(net, summing, optimizer="sgd", learning_rate=0.01, batch_size=7)
+    return train(training, Rows(X, 1 + Y, weights=WEIGHTS), epochs=2, rng=1, **more)
+
+
 def work(folder):
     """What each of the two does: train, train with a checkpoint in between, write what came out."""
     with processes() as share:
         assert share.size == 2
         torch.manual_seed(share.rank)  # what a process did before does not matter
-        whole = trained()
+        whole, sums = trained(), counted()
         trained(epochs=2, checkpoint=folder / "run")
         resumed = trained(checkpoint=folder / "run", stop=Seconds(600 - share.rank))
         assert all(np.array_equal(whole.state.model[k], v) for k, v in resumed.state.model.items())
-        np.savez(folder / f"{share.rank}.npz", loss=whole.trace.objective, **whole.state.model)
+        weights = whole.state.model | {f"counted {k}": v for k, v in sums.state.model.items()}
+        traces = {"loss": whole.trace.objective, "counted": sums.trace.objective}
+        np.savez(
+            folder / f"{share.rank}.npz", **weights, **traces, first=sums.trace.extras["first"]
+        )
 
 
 def started(rank, port, folder):
@@ -74,7 +90,7 @@ def ended(child, seconds=300):
 
 
 def test_two_processes_train_as_one(tmp_path):
-    alone = trained()
+    alone, sums = trained(), counted()
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
@@ -85,3 +101,7 @@ def test_two_processes_train_as_one(tmp_path):
         assert np.array_equal(one[name], other[name])
         np.testing.assert_allclose(one[name], array, rtol=1e-9, atol=1e-12)
     np.testing.assert_allclose(one["loss"], alone.trace.objective, rtol=1e-10)
+    for name, array in sums.state.model.items():
+        np.testing.assert_allclose(one[f"counted {name}"], array, rtol=1e-11, atol=1e-13)
+    np.testing.assert_allclose(one["counted"], sums.trace.objective, rtol=1e-11)
+    np.testing.assert_allclose(one["first"], sums.trace.extras["first"], rtol=1e-11)

@@ -301,7 +301,7 @@ def test_validation_data_are_only_looked_at_and_the_best_state_is_kept():
     with torch.no_grad():
         outputs = watched.attributes["module_"](torch.from_numpy(X[50:]))
         best = nn.functional.cross_entropy(outputs, torch.from_numpy(Y[50:]))
-        last = training.module(watched.state, best=False)(torch.from_numpy(X[50:]))
+        last = training.module(watched.state, weights="mean")(torch.from_numpy(X[50:]))
     assert float(best) == pytest.approx(losses.min(), rel=1e-12)
     right = (last.argmax(1).numpy() == Y[50:]).mean()
     assert watched.trace.last("validation_score") == pytest.approx(right)
@@ -474,4 +474,5 @@ def test_states_show_the_running_mean_where_there_is_one():
     end = fitted(Training(noisy, "cross_entropy", ema=0.9, batch_size=16)).state
     weights = weights_to_use(end)
     assert np.array_equal(weights["0.weight"], end.ema["0.weight"])
-    assert np.array_equal(weights["1.running_mean"], end.model["1.running_mean"])
+    assert np.array_equal(weights["1.running_mean"], end.ema["1.running_mean"])
+    assert not np.array_equal(weights["1.running_mean"], end.model["1.running_mean"])

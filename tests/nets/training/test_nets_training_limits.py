@@ -72,8 +72,11 @@ def test_cross_entropy_of_texts_and_of_images():
     scores, labels = torch.randn(2, 5, 7), torch.randint(0, 7, (2, 5))
     labels[1, 2:] = -100
     one = torch.stack([nn.functional.cross_entropy(s, y) for s, y in zip(scores, labels)])  # noqa: B905
-    torch.testing.assert_close(CrossEntropy()(scores, labels), one)
-    torch.testing.assert_close(CrossEntropy()(scores.movedim(-1, 1), labels), one)
+    for given in (scores, scores.movedim(-1, 1)):
+        found = CrossEntropy()(given, labels)
+        assert found.counts.tolist() == [5, 2]
+        torch.testing.assert_close(found.losses / found.counts, one)
+        torch.testing.assert_close(found.mean(), (5 * one[0] + 2 * one[1]) / 7)
 
 
 # --- bad input --------------------------------------------------------------------------------------------------------

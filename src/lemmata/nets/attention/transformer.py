@@ -16,8 +16,8 @@ name have a hidden layer four times as wide.
     >>> _ = torch.manual_seed(0)
     >>> net = EncoderDecoder(n_tokens=13, width=32, depth=1, heads=2, max_length=10)
     >>> words = torch.tensor([[3, 4, 5, 2], [7, 8, 2, 0]])     # END is 2, PAD is 0
-    >>> net.loss(words, words).shape, net.greedy(words).shape[0]
-    (torch.Size([]), 2)
+    >>> net.loss(words, words).counts, net.greedy(words).shape[0]
+    (tensor([4, 3]), 2)
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ from torch import Tensor, nn
 
 from lemmata.nets.attention.heads import KeyValues, MultiHeadAttention
 from lemmata.nets.attention.positions import positions as positions_of
+from lemmata.nets.training.losses import Terms
 
 PAD, START, END = 0, 1, 2  # the first three tokens of an EncoderDecoder; 3, 4, … are the user's
 BlockCache = tuple[KeyValues, KeyValues]  # of a block's own tokens, and of the memory it reads
@@ -321,12 +322,14 @@ class EncoderDecoder(nn.Module):
         x = self.target_positions(self.embedding(self._check_tokens("target", written)))
         return self.embedding.scores(self.decoder(x, memory, memory_padding=real))
 
-    def loss(self, source: Tensor, target: Tensor) -> Tensor:
-        """−mean log p(target_t | target_<t, source), PAD left out. Teacher forcing: the true earlier tokens are given, so that
-        all places are trained at once."""
+    def loss(self, source: Tensor, target: Tensor) -> Terms:
+        """Return −Σ_t log p(target_t | target_<t, source) of every row and its number of tokens, PAD left out. The mean is over
+        tokens, however a batch is cut. Teacher forcing: the true earlier tokens are given, so that all places are trained
+        at once."""
         start = torch.full_like(target[:, :1], START)
         scores = self(source, torch.cat([start, target[:, :-1]], dim=1))
-        return F.cross_entropy(scores.flatten(0, 1), target.flatten(), ignore_index=PAD)
+        losses = F.cross_entropy(scores.mT, target, ignore_index=PAD, reduction="none")  # (B, T)
+        return Terms(losses.sum(1), counts=(target != PAD).sum(1))
 
     @torch.no_grad()
     def greedy(self, source: Tensor, max_length: int | None = None, cache: bool = True) -> Tensor:

@@ -3,6 +3,7 @@
 algorithm.py    Training: init and step
 running.py      train(), and rules that end a run
 trainer.py      the network in training: one update of its weights; the state that a checkpoint holds
+rules.py        which gradients make an update: descent, or a game of two players
 losses.py       objectives: names, functions, objectives of a whole network; which layer gave the first NaN
 optimisers.py   torch's, behind our names; the learning rate of every update
 counting.py     the work of a batch in counted operations
@@ -18,6 +19,7 @@ __getattr__, __dir__, __all__ = lazily(
         "running": "ByEpoch NoImprovement NoValidationGain train",
         "trainer": "TrainingState",
         "losses": "Objective Terms objective CrossEntropy Huber",
+        "rules": "Alternating Extragradient LossDescent Players Synchronous",
         "optimisers": "WarmUp OneCycle",
         "devices": "processes",
     },

@@ -48,6 +48,7 @@ from lemmata.nets.training import devices, optimisers
 from lemmata.nets.training.counting import Operations
 from lemmata.nets.training.devices import Place, own_draws
 from lemmata.nets.training.losses import Objective, as_objective, check_outputs
+from lemmata.nets.training.rules import LossDescent, Rule
 from lemmata.nets.training.trainer import (
     Trainer,
     TrainingState,
@@ -59,6 +60,7 @@ from lemmata.nets.training.trainer import (
 )
 
 MEASURES = ("running", "evaluated")
+WEIGHTS = ("best", "mean", "raw")
 
 
 @dataclass(eq=False)
@@ -89,8 +91,10 @@ class Training:
         Changes the inputs of a training batch, a tensor (B, …).
     score : callable of (outputs, targets), optional
         One number per row; its mean over the validation data is traced.
-    precision, layout, device : see precision.py
+    precision, layout, device : see devices.py
     measure : {"running", "evaluated"}
+    rule : Rule, default=LossDescent()
+        Which gradients of a batch make an update: of one loss, or of two players in turn, at once or by extragradient.
     """
 
     net: nn.Module | Callable[[], nn.Module]
@@ -113,6 +117,7 @@ class Training:
     layout: str = "auto"
     device: str = "auto"
     measure: str = "running"
+    rule: Rule = LossDescent()
     _objective: Objective = field(init=False, repr=False)
     # the trainer of the last step, and the state that it is in
     _last: tuple[Trainer, TrainingState] | None = field(default=None, init=False, repr=False)
@@ -143,6 +148,7 @@ class Training:
         if self.measure not in MEASURES:
             raise ValueError(f"measure={self.measure!r}; pass one of {', '.join(MEASURES)}.")
         self._objective = as_objective(self.loss)
+        self.rule.check(self._objective)
 
     # --- the algorithm ---
 
@@ -170,7 +176,7 @@ class Training:
             at_once = counted.rows_at_once(len(first.parts[0]))
             sums = self._first_sums(trainer, first, data, at_once)
         state = TrainingState(
-            model, {}, trainer.ema(), None, 0, 0, 0, seed, sums["loss"] / sums["rows"], self.measure, 0.0,
+            model, {}, trainer.ema(), None, 0, 0, 0, seed, sums["loss"] / (sums["rows"] or 1.0), self.measure, 0.0,
             math.nan, math.nan, math.inf, 0, *place, sums, pace, at_once,
         )  # fmt: skip
         try:
@@ -208,7 +214,7 @@ class Training:
                 sums = self._evaluate(trainer, data, state.at_once)
             new = replace(
                 state, model=arrays_of(trainer.module), memory=trainer.memory(), ema=trainer.ema(),
-                epoch=epoch, batch=batch, updates=trainer.updates, loss=sums["loss"] / sums["rows"], rate=rate,
+                epoch=epoch, batch=batch, updates=trainer.updates, loss=sums["loss"] / (sums["rows"] or 1.0), rate=rate,
                 sums=sums,
             )  # fmt: skip
             if batch == 0 or self.batches_per_step != "auto":
@@ -238,16 +244,19 @@ class Training:
                 found["validation_score"] = state.validation_score
         return found
 
-    def module(self, state: TrainingState, best: bool = True) -> nn.Module:
-        """The network of a state in evaluation mode, on the CPU: the best so far by validation, else the running mean
-        of its weights, else its weights."""
+    def module(self, state: TrainingState, weights: str = "best") -> nn.Module:
+        """The network of a state in evaluation mode, on the CPU.
+
+        weights : "best", the best so far by validation; "mean", the running mean; "raw". Each is the next where there is none.
+        """
+        if weights not in WEIGHTS:
+            raise ValueError(f"weights={weights!r}; pass one of {', '.join(WEIGHTS)}.")
         with own_draws():
             module = self._build(state.seed)
         dtype = torch.float64 if state.precision == "float64" else torch.float32
         module.to("cpu", dtype)
-        load_arrays(
-            module, state.best if best and state.best is not None else weights_to_use(state)
-        )
+        shown = state.model if weights == "raw" else weights_to_use(state)
+        load_arrays(module, state.best if weights == "best" and state.best is not None else shown)
         return module.eval()
 
     # --- what a checkpoint belongs to ---
@@ -261,6 +270,8 @@ class Training:
         }
         if self.schedule not in optimisers.NEEDS_LENGTH and not 0 < self.warmup < 1:
             found.pop("epochs")  # a finished run can be continued
+        if self.rule == LossDescent():
+            found.pop("rule")  # as in checkpoints that knew no other
         return found
 
     def marks(self) -> dict[str, str]:
@@ -318,6 +329,13 @@ class Training:
         rate = self.learning_rate
         if rate is None:
             rate = optimisers.default_rate(self.optimizer)
+        compares = self._objective.compares_rows or getattr(module, "compares_rows", False)
+        if compares and (self.accumulate > 1 or devices.share().size > 1):
+            parts = f"accumulate={self.accumulate}" if self.accumulate > 1 else f"{devices.share().size} processes"  # fmt: skip
+            raise ValueError(
+                f"{parts} would cut batches, and this loss compares the rows of a batch: in parts it is another loss. "
+                "Leave accumulate at 1, use one process, and lower batch_size if memory is short."
+            )
         batches = data.count(self.batch_size)
         updates = None if batches is None or self.epochs is None else self.epochs * batches
         module = place.put(module)
@@ -332,6 +350,7 @@ class Training:
             accumulate=self.accumulate,
             clip=self.clip,
             ema=self.ema,
+            rule=self.rule,
             share=devices.share(),
         )
 
@@ -368,12 +387,15 @@ class Training:
         """Train the batches of one step; return epoch and batch at its end, the sums of its epoch and its last rate."""
         epoch, batch, rate, done = state.epoch, state.batch, 0.0, 0
         sums = dict(state.sums) if batch else {"rows": 0.0, "loss": 0.0}
+        trainer.numbers = tuple(name for name in state.sums if name not in ("rows", "loss"))
         while not done:
             walk = data.batches(state.seed, epoch, self.batch_size, batch, trainer.share)
             for found, seed in zip(walk, seeds(state.seed, epoch, batch), strict=False):
                 rate = float(trainer.schedule(trainer.updates))
-                add_to(sums, trainer.update(found, seed, rate), found.rows)
-                sums["rows"] += found.rows
+                means = trainer.update(found, seed, rate)
+                rows = means.pop("rows")
+                add_to(sums, means, rows)
+                sums["rows"] += rows
                 batch, done = batch + 1, done + 1
                 if done == state.pace:
                     break

@@ -45,7 +45,9 @@ from torch.nn import functional as F
 from lemmata.core.files.encoding import storable
 from lemmata.nets.training.counting import Operations
 
-TAKEN = ("loss", "rows", "epoch", "batch", "rate", "validation_loss", "validation_score")
+TAKEN = (
+    "loss", "rows", "counted", "epoch", "batch", "rate", "validation_loss", "validation_score",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -54,10 +56,23 @@ class Terms:
 
     losses : of the rows, shape (B,), or their mean, shape ()
     numbers : further numbers by name, shaped like losses; they are not minimised, their means go to the trace
+    counts : of the rows, shape (B,), where a row's loss is a sum over so many things, tokens or pixels. The mean is then one
+        over things, Σ wᵢ ℓᵢ / Σ wᵢ nᵢ, both sums over the whole batch however it is cut; so is that of numbers of shape (B,)
+
+    >>> words = Terms(torch.tensor([6.0, 1.0]), counts=torch.tensor([3.0, 1.0]))      # texts of three words and of one
+    >>> words.mean()
+    tensor(1.7500)
     """
 
     losses: Tensor
     numbers: Mapping[str, Tensor] = field(default_factory=dict)
+    counts: Tensor | None = None
+
+    def mean(self) -> Tensor:
+        """What is minimised, of rows that weigh the same; 0 where nothing counts."""
+        if self.counts is None:
+            return self.losses.mean()
+        return self.losses.sum() / self.counts.sum().clamp(min=1)
 
 
 def as_terms(found: Any) -> Terms:
@@ -72,9 +87,12 @@ class Objective:
     rng : a torch.Generator on the device, seeded for this batch; draw from it, or from torch's global one, which is seeded, too
 
     `refuses_bfloat16`, of an objective or of a network, says why products in eight bits would spoil it; "" if they do not.
+    `compares_rows`, of either, says that the loss of a row depends on the other rows of its batch (contrastive losses): then a
+    batch cannot be cut, by `accumulate` or among processes, without becoming another loss, and that is refused.
     """
 
     refuses_bfloat16: str = ""
+    compares_rows: bool = False
 
     def __call__(self, net: nn.Module, batch: Sequence[Tensor], rng: torch.Generator) -> Any:
         raise TypeError(f"{type(self).__name__} has no formula: define __call__.")
@@ -112,12 +130,12 @@ def objective(function: Callable[..., Any]) -> Objective:
 class Predicting(Objective):
     """The loss of what a network predicts: batches are (x, y)."""
 
-    loss: Callable[[Tensor, Tensor], Tensor]
+    loss: Callable[[Tensor, Tensor], Any]
 
-    def __call__(self, net: nn.Module, batch: Sequence[Tensor], rng: torch.Generator) -> Tensor:
+    def __call__(self, net: nn.Module, batch: Sequence[Tensor], rng: torch.Generator) -> Any:
         return self.of(net(batch[0]), batch)
 
-    def of(self, outputs: Tensor, batch: Sequence[Tensor]) -> Tensor:
+    def of(self, outputs: Tensor, batch: Sequence[Tensor]) -> Any:
         """The loss of given outputs; under autocast it is computed in float32."""
         if len(batch) != 2:
             raise ValueError(
@@ -142,7 +160,8 @@ class CrossEntropy:
     """log Σ_k e^{f_k} − f_y, with (1 − ε) y + ε/K instead of y where label_smoothing = ε > 0.
 
     Outputs (B, K) with labels (B,); or (B, T, K) with labels (B, T), classes last, as of texts; or (B, K, …) with
-    labels (B, …), as of images. Of several labels per row the mean over those that are not −100.
+    labels (B, …), as of images. Several labels per row count each for themselves, those of −100 not at all: `Terms` of sums
+    and counts, whose mean is over the labels of a whole batch.
     """
 
     label_smoothing: float = 0.0
@@ -151,7 +170,7 @@ class CrossEntropy:
         if not 0 <= self.label_smoothing < 1:
             raise ValueError(f"label_smoothing={self.label_smoothing}; pass a number in [0, 1).")
 
-    def __call__(self, outputs: Tensor, targets: Tensor) -> Tensor:
+    def __call__(self, outputs: Tensor, targets: Tensor) -> Tensor | Terms:
         if outputs.ndim > 2 and targets.shape == outputs.shape[:-1]:
             outputs = outputs.movedim(-1, 1)
         found = F.cross_entropy(
@@ -159,8 +178,7 @@ class CrossEntropy:
         )
         if found.ndim == 1:
             return found
-        counted = (targets != -100).flatten(1).sum(1).clamp(min=1)
-        return found.flatten(1).sum(1) / counted
+        return Terms(found.flatten(1).sum(1), counts=(targets != -100).flatten(1).sum(1))
 
     def check(self, outputs: Tensor, targets: Tensor) -> None:
         fits = outputs.ndim >= 2 and targets.shape in (
@@ -272,7 +290,7 @@ class BinaryCrossEntropy(_Elementwise):
             )
 
 
-LOSSES: dict[str, Callable[[], Callable[[Tensor, Tensor], Tensor]]] = {
+LOSSES: dict[str, Callable[[], Callable[[Tensor, Tensor], Any]]] = {
     "cross_entropy": CrossEntropy,
     "bce": BinaryCrossEntropy,
     "mse": SquaredError,
@@ -366,6 +384,9 @@ def check_outputs(
             f"{lines[0] if lines else type(error).__name__}."
         ) from error
     check_losses(terms.losses, len(batch[0]))
+    if terms.counts is not None:
+        check_losses(terms.losses, len(batch[0]), "loss", each=True)
+        check_losses(terms.counts, len(batch[0]), "counts", each=True)
     for name, found in terms.numbers.items():
         if name in TAKEN:
             raise ValueError(
@@ -375,14 +396,15 @@ def check_outputs(
     return counted
 
 
-def check_losses(losses: Any, rows: int, name: str = "loss") -> None:
-    if not isinstance(losses, Tensor) or losses.shape not in ((), (rows,)):
+def check_losses(losses: Any, rows: int, name: str = "loss", each: bool = False) -> None:
+    """ValueError unless there is one number for each row, or, if not `each`, their mean."""
+    if not isinstance(losses, Tensor) or losses.shape not in ((rows,), (rows,) if each else ()):
         found = f"a {type(losses).__name__}"
         if isinstance(losses, Tensor):
             found = f"a tensor of shape {tuple(losses.shape)}"
+        more = ", where counts are given" if each else ", or their mean, shape ()"
         raise ValueError(
-            f"the {name} of {rows} rows is {found}; it has to be one number for each row, shape "
-            f"({rows},), or their mean, shape ()."
+            f"the {name} of {rows} rows is {found}; it has to be one number for each row, shape ({rows},){more}."
         )
 
 

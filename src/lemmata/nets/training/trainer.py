@@ -4,13 +4,16 @@ An update of a batch of B rows with weights wᵢ (of mean 1 over the data), cut 
 
     g = Σ_parts ∇ (1/B) Σ_i wᵢ ℓᵢ,      g ← g · min(1, clip/‖g‖),      w ← optimiser(w, g, η),      e ← β e + (1 − β) w
 
-so that cutting a batch into parts (`accumulate`), or sharing it among processes, changes g by rounding only.
+so that cutting a batch into parts (`accumulate`), or sharing it among processes, changes g by rounding only. Where row i is a
+sum over nᵢ things (`Terms.counts`), g is divided by (1/B) Σ_i wᵢ nᵢ of the whole batch, once that is known. Which gradients
+are taken, and in which order they are applied, is the rule's (rules.py).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, ClassVar
@@ -32,6 +35,7 @@ from lemmata.nets.training.losses import (
     first_nonfinite,
 )
 from lemmata.nets.training.optimisers import load_memory, memory_of
+from lemmata.nets.training.rules import LossDescent, Players, Rule
 
 Array = np.ndarray
 Arrays = dict[str, Array]
@@ -90,7 +94,7 @@ class TrainingState:
 
     model: Arrays  # weights and buffers by name
     memory: dict[str, dict[str, Any]]  # of the optimiser, by weight
-    ema: Arrays | None  # running mean of the weights
+    ema: Arrays | None  # running mean of the weights, and of buffers of floats
     best: Arrays | None  # what `module` shows of the state with the least validation loss
     epoch: int
     batch: int  # batches of this epoch that are done
@@ -138,10 +142,11 @@ class Trainer:
         accumulate: int = 1,
         clip: float | None = None,
         ema: float | None = None,
+        rule: Rule = LossDescent(),  # noqa: B008
         share: Share = Share(),  # noqa: B008
     ):
         self.module, self.objective, self.place, self.share = module, objective, place, share
-        self.optimizer, self.schedule = optimizer, schedule
+        self.optimizer, self.schedule, self.rule = optimizer, schedule, rule
         self.augment, self.accumulate, self.clip, self.decay = augment, accumulate, clip, ema
         self.rng = torch.Generator(place.device)
         # a loss of outputs and targets draws nothing, so that its generator need not be seeded
@@ -152,9 +157,13 @@ class Trainer:
         self.trained: list[Tensor] = [
             weight for weight in self.weights.values() if weight.requires_grad
         ]
+        self.of_player = objective.weights(module) if isinstance(objective, Players) else {}
+        self.players = tuple(self.of_player)
+        self.numbers: tuple[str, ...] = ()  # what the objective names, for a process without rows
         # memory before the first step: with PyTorch before 2.13, Adagrad's sums
         self.fresh = memory_of(self.optimizer, self.names)
-        self.mean: list[Tensor] = []  # e, of the weights that are trained
+        self.averaged: list[Tensor] = []  # the weights that are trained, and buffers of floats
+        self.mean: list[Tensor] = []  # e, of these
         self.updates, self.rate = 0, math.nan
 
     # --- in and out ---
@@ -164,26 +173,42 @@ class Trainer:
     ) -> None:
         load_arrays(self.module, model)
         load_memory(self.optimizer, self.weights, memory or self.fresh)
-        self.updates, self.mean = updates, []
+        self.optimizer.zero_grad(set_to_none=True)
+        self.updates = updates
         if self.decay is not None:
-            self.mean = [weight.detach().clone() for weight in self.trained]
-            for mean, weight in zip(self.mean, self.trained, strict=True):
-                if ema is not None:
-                    mean.copy_(torch.from_numpy(ema[self.names[id(weight)]]))
+            named = {id(tensor): name for name, tensor in self._find_averaged()}
+            unique = {id(tensor): tensor for _, tensor in self._find_averaged()}
+            self.averaged = list(unique.values())
+            self.mean = [tensor.detach().clone() for tensor in self.averaged]
+            for mean, tensor in zip(self.mean, self.averaged, strict=True):
+                # states of versions that averaged weights alone have no buffers
+                if ema is not None and (name := named[id(tensor)]) in ema:
+                    mean.copy_(torch.from_numpy(ema[name]))
+
+    def _find_averaged(self) -> Iterator[tuple[str, Tensor]]:
+        """What the running mean is of, by every name that it has in the module: trained weights, and buffers of floats (those
+        of batch normalisation follow other weights than the mean's) unless they hold infinities, as masks do."""
+        trained = {id(weight) for weight in self.trained}
+        for name, tensor in self.module.state_dict(keep_vars=True).items():
+            if isinstance(tensor, nn.Parameter):
+                if id(tensor) in trained:
+                    yield name, tensor
+            elif tensor.is_floating_point() and torch.isfinite(tensor).all():
+                yield name, tensor
 
     def memory(self) -> dict[str, dict[str, Any]]:
         return memory_of(self.optimizer, self.names)
 
     def ema(self) -> Arrays | None:
-        """e by name: the same names as the weights have in the module, shared ones under each of theirs."""
+        """e by name: the same names as in the module, shared weights under each of theirs."""
         if self.decay is None:
             return None
-        by_weight = {
-            id(weight): np.array(mean.cpu().numpy(), order="C")
-            for weight, mean in zip(self.trained, self.mean, strict=True)
+        found = {
+            id(tensor): np.array(mean.cpu().numpy(), order="C")
+            for tensor, mean in zip(self.averaged, self.mean, strict=True)
         }
-        named = self.module.named_parameters(remove_duplicate=False)
-        return {name: by_weight[id(w)] for name, w in named if id(w) in by_weight}
+        named = self.module.state_dict(keep_vars=True).items()
+        return {name: found[id(tensor)] for name, tensor in named if id(tensor) in found}
 
     # --- learning ---
 
@@ -198,33 +223,61 @@ class Trainer:
             self.rng.manual_seed(seed ^ 0x2545F4914F6CDD1D)
 
     def update(self, batch: Batch, seed: int, rate: float) -> dict[str, float]:
-        """Update the weights once; return the mean loss of the batch before that, and of what else the objective gives."""
+        """Update the weights once; return the mean loss of the batch before that, what else the objective gives, and under
+        "rows" how many rows, or counted things, these are means over."""
+        means = self.rule.update(self, batch, seed, rate)
+        self.updates += 1
+        with torch.no_grad():
+            if callable(updated := getattr(self.module, "updated", None)):
+                updated()
+            if self.decay is not None:
+                # early on a mean over few updates, so that the first weights are soon forgotten
+                decay = min(self.decay, (1 + self.updates) / (10 + self.updates))
+                torch._foreach_lerp_(self.mean, self.averaged, 1 - decay)
+        return means
+
+    def gradients(self, batch: Batch, seed: int, player: str | None = None) -> dict[str, float]:
+        """Add the gradient of a batch to those of the weights, or of one player's weights; return the means of the batch."""
+        self.seed(seed)
+        with self._only(player) as weights:
+            means: dict[str, float] = {}
+            for part in self._parts(batch):
+                add_to(means, self._backward(part, player))
+            if not means:
+                means = dict.fromkeys(("loss", "counted", *self.numbers), 0.0)
+            if self.share.size > 1:
+                means = self._add_up(means, weights)
+        if not math.isfinite(means["loss"]):
+            raise self.diagnose(batch, seed, means["loss"])
+        counted = means.pop("counted")
+        if math.isnan(counted):
+            return {**means, "rows": float(batch.rows)}
+        times = 1 / counted if counted > 0 else 0.0
+        torch._foreach_mul_([weight.grad for weight in weights if weight.grad is not None], times)
+        return {**{k: v * times for k, v in means.items()}, "rows": counted * batch.rows}
+
+    def apply(self, rate: float) -> None:
+        """Make the optimiser's step by the gradients that were added up, of whichever weights have one, and forget them."""
         if rate != self.rate:
             self.rate = rate
             for group in self.optimizer.param_groups:
                 group["lr"] = rate
-        self.optimizer.zero_grad(set_to_none=True)
-        self.seed(seed)
-        if self.accumulate == 1 and len(batch.parts[0]):
-            means = self._backward(batch)
-        else:
-            means = {"loss": 0.0}
-            for part in self._parts(batch):
-                add_to(means, self._backward(part))
-        if self.share.size > 1:
-            means = self._add_up(means)
-        if not math.isfinite(means["loss"]):
-            raise self.diagnose(batch, seed, means["loss"])
         if self.clip is not None:
             nn.utils.clip_grad_norm_(self.trained, self.clip)
         self.optimizer.step()
-        self.updates += 1
-        if self.decay is not None:
-            # early on a mean over few updates, so that the first weights are soon forgotten
-            decay = min(self.decay, (1 + self.updates) / (10 + self.updates))
-            with torch.no_grad():
-                torch._foreach_lerp_(self.mean, self.trained, 1 - decay)
-        return means
+        self.optimizer.zero_grad(set_to_none=True)
+
+    @contextmanager
+    def _only(self, player: str | None) -> Iterator[list[Tensor]]:
+        """Only the weights of this player need gradients; of all of them without one."""
+        others = [w for p in self.players if p != player for w in self.of_player[p]]
+        for weight in others:
+            weight.requires_grad_(False)
+        try:
+            yield self.trained if player is None else self.of_player[player]
+        finally:
+            for weight in others:
+                weight.requires_grad_(True)
 
     def _parts(self, batch: Batch) -> list[Batch]:
         n = len(batch.parts[0])
@@ -240,17 +293,22 @@ class Trainer:
             for a, b in pairwise(cuts)
         ]
 
-    def _backward(self, batch: Batch) -> dict[str, float]:
+    def _backward(self, batch: Batch, player: str | None) -> dict[str, float]:
         parts = self.inputs(batch.parts)
         if self.narrow:
             with self.place.autocast():
-                found = self.objective(self.module, parts, self.rng)
+                found = self._losses(parts, player)
         else:
-            found = self.objective(self.module, parts, self.rng)
-        loss = share_of_mean(found.losses if isinstance(found, Terms) else found, batch)
+            found = self._losses(parts, player)
+        terms = as_terms(found)
+        loss = share_of_mean(terms.losses, batch)
         loss.backward()
-        means = {"loss": loss.item()}
-        return {**means, **numbers_of(found, batch)} if isinstance(found, Terms) else means
+        return {"loss": loss.item(), "counted": count_of(terms, batch), **numbers_of(terms, batch)}
+
+    def _losses(self, parts: Sequence[Tensor], player: str | None) -> Any:
+        if player is None:
+            return self.objective(self.module, parts, self.rng)
+        return self.objective.of(player, self.module, parts, self.rng)  # type: ignore[attr-defined]
 
     def inputs(self, parts: Sequence[Tensor]) -> list[Tensor]:
         """The batch on this device, augmented."""
@@ -260,12 +318,12 @@ class Trainer:
                 found[0] = self.augment(found[0], self.rng)
         return found
 
-    def _add_up(self, means: dict[str, float]) -> dict[str, float]:
+    def _add_up(self, means: dict[str, float], weights: list[Tensor]) -> dict[str, float]:
         total = torch.tensor(list(means.values()), dtype=torch.float64)
-        for weight in self.trained:
+        for weight in weights:
             if weight.grad is None:
                 weight.grad = torch.zeros_like(weight)
-        add_up([total, *(weight.grad for weight in self.trained if weight.grad is not None)])
+        add_up([total, *(weight.grad for weight in weights if weight.grad is not None)])
         return dict(zip(means, total.tolist(), strict=True))
 
     def diagnose(self, batch: Batch, seed: int, loss: float) -> NonFiniteLoss:
@@ -294,13 +352,13 @@ class Trainer:
         was = self.module.training
         self.module.eval()
         self.seed(0)
-        sums, scored = {"rows": 0.0, "loss": 0.0}, 0.0
+        sums, scored, rows = {"rows": 0.0, "loss": 0.0}, 0.0, 0.0
         for batch in data.in_order(size):
             parts = [self.place.tensor(part) for part in batch.parts]
             with self.place.autocast():
                 if isinstance(self.objective, Predicting):
                     outputs = self.module(parts[0])
-                    terms = Terms(self.objective.of(outputs, parts))
+                    terms = as_terms(self.objective.of(outputs, parts))
                     if score is not None:
                         own = score(outputs, parts[1]).double()
                         scored += float(
@@ -310,11 +368,13 @@ class Trainer:
                     terms = as_terms(self.objective(self.module, parts, self.rng))
             whole = Batch(batch.parts, batch.weights, 1)
             weight = len(parts[0]) if batch.weights is None else float(batch.weights.sum())
+            rows += weight
+            counted = weight if terms.counts is None else count_of(terms, whole)
             loss = float(share_of_mean(terms.losses.double(), whole))
-            add_to(sums, {"rows": weight, "loss": loss, **numbers_of(terms, whole)})
+            add_to(sums, {"rows": counted, "loss": loss, **numbers_of(terms, whole)})
         self.module.train(was)
-        means = {name: value / sums["rows"] for name, value in sums.items()}
-        score_mean = scored / sums["rows"] if score is not None else math.nan
+        means = {name: value / (sums["rows"] or 1.0) for name, value in sums.items()}
+        score_mean = scored / rows if score is not None else math.nan
         return {**means, "rows": sums["rows"], "score": score_mean}
 
 
@@ -324,12 +384,20 @@ def add_to(sums: dict[str, float], more: Mapping[str, float], times: float = 1.0
 
 
 def numbers_of(terms: Terms, batch: Batch) -> dict[str, float]:
-    """The further numbers of an objective: their share of the mean of a batch. A mean counts as much as its rows."""
+    """The further numbers of an objective: their share of the mean of a batch. A mean counts as much as its rows, or as what
+    they count."""
     rows, found = len(batch.parts[0]), {}
     for name, value in terms.numbers.items():
         value = value.detach().double()
-        found[name] = float(share_of_mean(value.expand(rows) if value.ndim == 0 else value, batch))
+        if value.ndim == 0:
+            value = value.expand(rows) if terms.counts is None else value * terms.counts
+        found[name] = float(share_of_mean(value, batch))
     return found
+
+
+def count_of(terms: Terms, batch: Batch) -> float:
+    """(1/B) Σ wᵢ nᵢ over the rows at hand; NaN, which a sum keeps, where each row counts once."""
+    return math.nan if terms.counts is None else float(share_of_mean(terms.counts.double(), batch))
 
 
 def share_of_mean(losses: Tensor, batch: Batch) -> Tensor:
