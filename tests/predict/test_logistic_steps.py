@@ -192,7 +192,9 @@ def test_directions_of_thin_rows_are_those_of_their_hessian(loss, monkeypatch):
     W = np.random.default_rng(1).normal(size=(loss.m, 121)) * 0.3
     point = problem.at(W, 2)
     monkeypatch.setattr(thin, "ENOUGH", 1e-9)
-    p, decrement = thin.solve_by_products(problem, W, point.gradient)
+    F = problem.thin.scores(W)
+    p, decrement, P = thin.solve_by_products(problem.thin, F, point.gradient, problem.ridge)
+    assert_allclose(P, problem.thin.scores(p), atol=1e-12 * np.abs(P).max())
     q, expected = newton.directions(point.hessian, point.gradient, problem)
     if loss.coupled:  # the same number added to all intercepts changes nothing
         p[:, -1] -= p[:, -1].mean()
@@ -211,3 +213,18 @@ def test_thin_rows_have_the_minimum_of_dense_ones(loss, products, monkeypatch):
     found, expected = (run(NewtonAlgorithm(), p, stop=NearOptimum(1e-11)) for p in (problem, dense))
     assert found.state.single == (products > 1)
     assert_allclose(found.state.point.loss, expected.state.point.loss, rtol=1e-12)
+
+
+@pytest.mark.parametrize("loss", THIN[:2], ids=lambda loss: type(loss).__name__)
+def test_a_step_along_thin_rows_is_as_long_as_is_best(loss):
+    """Newton's method in t from t = 1, against the parabola that differences of the objective give."""
+    problem = thin_problem(loss)
+    rng = np.random.default_rng(2)
+    W, p = rng.normal(size=(2, loss.m, 121)) * 0.1
+    rows, shrunk = problem.thin, problem.ridge * p
+    penalty = -np.vecdot(shrunk, W - p), np.vecdot(shrunk, p)
+    t = rows.lengths(rows.scores(W), rows.scores(p), penalty)
+    h = 1e-4
+    low, mid, high = (problem.at(W - s * p).losses for s in (1 - h, 1.0, 1 + h))
+    expected = 1 - ((high - low) / (2 * h)) / ((high - 2 * mid + low) / h**2)
+    assert_allclose(t, np.clip(expected, *thin.LENGTHS), rtol=1e-3)

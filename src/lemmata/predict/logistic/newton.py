@@ -32,7 +32,7 @@ import scipy.linalg
 from lemmata.core.loop import MaxSteps, run
 from lemmata.core.store import storable
 from lemmata.predict.logistic import problem as linear
-from lemmata.predict.logistic.thin import fit_intercept_alone, is_thin, solve_by_products
+from lemmata.predict.logistic.thin import fit_intercept_alone, solve_by_products
 
 Array = np.ndarray
 ENOUGH = 1e-4  # of the decrease that the gradient promises (Armijo)
@@ -49,12 +49,13 @@ SAMPLE = 16  # a sample is a 16th of the rows, or 40 rows a weight if that is mo
 class NewtonState:
     """Weights with objective and gradient there, and the Hessian of this or an earlier step."""
 
-    version = 2
+    version = 3
     layout: ClassVar = {
         "W gradient": "m D",
         "losses": "m",
         "first gap": "any >=0",
         "hessian?": "m D D | e e",
+        "scores?": "n m",
     }
 
     W: Array
@@ -68,15 +69,22 @@ class NewtonState:
     )
     stalled: bool = False  # no better point was found, or rounding leaves nothing to gain
     promised: float = np.inf  # the decrement of the last step, relative to the objective
+    scores: Array | None = None  # (n, m) of thin rows
+
+    @classmethod
+    def upgrade(cls, fields: dict[str, Any], version: int) -> dict[str, Any]:
+        """Version 1 had no promises, version 2 no scores."""
+        return {"promised": np.inf, "scores": None, **fields}
 
     @classmethod
     def of(cls, point: linear.LossPoint, problem: linear.LinearProblem, **more: Any) -> NewtonState:
         first, gap = problem.slack(point)
+        more.setdefault("scores", point.scores)
         return cls(point.W, point.losses, point.gradient, first, gap, **more)
 
     @cached_property
     def point(self) -> linear.LossPoint:
-        return linear.LossPoint(self.W, self.losses, self.gradient)
+        return linear.LossPoint(self.W, self.losses, self.gradient, scores=self.scores)
 
 
 @dataclass(frozen=True)
@@ -96,7 +104,7 @@ class NewtonAlgorithm:
     def init(self, data: linear.LinearProblem, rng: Any) -> NewtonState:
         work = data.data.shape[0] * (data.m * data.D) ** 2 / (1 if data.loss.coupled else data.m)
         single = work >= SINGLE_WORK and data.fits_single()
-        if not data.small and is_thin(data):
+        if data.thin is not None:
             start = fit_intercept_alone(data) if self.start is None else self.start
             return NewtonState.of(refuse_overflow(data.at(start)), data)
         if self.start is None and self.sampling and work >= SAMPLE_WORK:
@@ -125,7 +133,7 @@ class NewtonAlgorithm:
         point, H, single = state.point, state.hessian, state.single
         if data.small:
             return self._small_step(state, data)
-        if H is None and single and is_thin(data):
+        if H is None and single and data.thin is not None:
             thin = self._thin_step(state, data)
             if thin is not None:
                 return thin
@@ -157,20 +165,25 @@ class NewtonAlgorithm:
 
     def _thin_step(self, state: NewtonState, data: linear.LinearProblem) -> NewtonState | None:
         """A step without a Hessian; None where that leads nowhere."""
-        solved = solve_by_products(data, state.W, state.gradient)
+        rows, point = data.thin, state.point
+        assert rows is not None
+        F = rows.scores(point.W) if point.scores is None else point.scores
+        solved = solve_by_products(rows, F, point.gradient, data.ridge)
         if solved is None:
             return None
-        p, decrement = solved
-        found, moved = search_line(data, state.point, p, decrement)
+        line = F, solved.P
+        found, moved = search_line(data, point, solved.p, solved.decrement, line=line)
         if not moved.all():
             return None
 
         def left() -> Array:
-            then = solve_by_products(data, found.W, found.gradient)
-            return decrement if then is None else then[1]
+            F = rows.scores(found.W) if found.scores is None else found.scores
+            then = solve_by_products(rows, F, found.gradient, data.ridge)
+            return solved.decrement if then is None else then.decrement
 
-        stalled = nothing_left(decrement, found, left)
-        return NewtonState.of(found, data, stalled=stalled, promised=share_of(decrement, found))
+        stalled = nothing_left(solved.decrement, found, left)
+        promised = share_of(solved.decrement, found)
+        return NewtonState.of(found, data, stalled=stalled, promised=promised)
 
     def _small_step(self, state: NewtonState, data: linear.LinearProblem) -> NewtonState:
         """A step of a problem so small that calls cost more than arithmetic: loss and Hessian of every point in one pass."""
@@ -280,15 +293,32 @@ def together(data: linear.LinearProblem, each: Array) -> Array:
 
 
 def search_line(
-    data: linear.LinearProblem, point: linear.LossPoint, p: Array, decrement: Array, order: int = 1
+    data: linear.LinearProblem,
+    point: linear.LossPoint,
+    p: Array,
+    decrement: Array,
+    order: int = 1,
+    line: tuple[Array, Array] | None = None,
 ) -> tuple[linear.LossPoint, Array]:
-    """The first of W − p, W − p/2, … that lowers each objective enough, and which problems moved."""
+    """The first of W − p, W − p/2, … that lowers each objective enough, and which problems moved.
+
+    line : the scores of W and of p, where they are known; the first step is then about as long as is best
+    """
+
+    def at(t: Array) -> linear.LossPoint:
+        W = point.W - t[:, None] * p
+        return data.at(W, order, scores=None if line is None else line[0] - t * line[1])
+
     t, before = np.ones(data.m), together(data, point.losses)
+    if line is not None and data.thin is not None and not data.loss.coupled:
+        shrunk = data.ridge * p
+        penalty = -np.vecdot(shrunk, point.W - p), np.vecdot(shrunk, p)
+        t = data.thin.lengths(*line, penalty)
     decrement = np.maximum(together(data, decrement), 0.0)
     slack = 1e-14 * np.abs(before)  # what rounding does to a sum of losses
     small = decrement <= UNSEEN * np.abs(before)
     for _ in range(HALVINGS):
-        found = data.at(point.W - t[:, None] * p, order)
+        found = at(t)
         with np.errstate(invalid="ignore"):
             good = together(data, found.losses) <= before - ENOUGH * t * decrement + slack
         if good.all():
@@ -297,4 +327,4 @@ def search_line(
         if not t.any():
             return point, t > 0
     t = np.where(good, t, 0.0)
-    return (data.at(point.W - t[:, None] * p, order) if t.any() else point), t > 0
+    return (at(t) if t.any() else point), t > 0

@@ -22,13 +22,12 @@ from lemmata.core.blocks import Blocks
 from lemmata.core.engine import map_reduce
 from lemmata.core.loop import Solution, Stop, Stopped
 from lemmata.predict.logistic.surrogates import Surrogate, signs
+from lemmata.predict.logistic.thin import SMALLEST, THIN, ThinRows, is_thin
 
 Array = np.ndarray
 # rows that are worked on at once: they stay in the cache until they are needed again
 PART_BYTES = 2**20
 SMALL = 2**17  # numbers of all problems up to which calls cost more than what they compute
-THIN = 0.05  # share of entries below which sparse products are faster than dense ones
-SMALLEST = float(np.finfo(float).tiny)
 TINY, LARGE = 1e-12, 1e15  # the squares of numbers beyond leave float32
 
 
@@ -185,6 +184,7 @@ class LossPoint:
     losses: Array  # (m,) penalties included
     gradient: Array  # (m, D) without the lasso part
     hessian: Array | None = None
+    scores: Array | None = None  # (n, m) of thin rows
 
     @cached_property
     def loss(self) -> float:
@@ -272,6 +272,11 @@ class LinearProblem:
             return None
         return FewRows.of(*next(self.blocks()), self.m, self.intercept)
 
+    @cached_property
+    def thin(self) -> ThinRows | None:
+        """The rows where they are sparse, so thin that products with them are cheaper than a Hessian, and not few."""
+        return ThinRows(self) if not self.small and is_thin(self) else None
+
     def _sums(self, W: Array, order: int, single: bool) -> LossSums:
         if self.few is not None:
             return self.few.sums(W, self.loss, order)
@@ -280,10 +285,19 @@ class LinearProblem:
         )
         return work(*next(self.blocks())) if self.small else map_reduce(work, self.data, LossSums())
 
-    def at(self, W: Array, order: int = 1, single: bool = False) -> LossPoint:
-        """The objective and its derivatives up to `order` (2: the Hessian too; `single`: that one in float32)."""
+    def at(
+        self, W: Array, order: int = 1, single: bool = False, scores: Array | None = None
+    ) -> LossPoint:
+        """The objective and its derivatives up to `order` (2: the Hessian too; `single`: that one in float32).
+
+        scores : X̃W, where it is known
+        """
         with np.errstate(over="ignore", invalid="ignore", under="ignore"):
-            sums = self._sums(W, order, single)
+            if self.thin is not None and order == 1 and self.data.n_blocks == 1:
+                scores = self.thin.scores(W) if scores is None else scores
+                sums = LossSums(*self.thin.sums(scores))
+            else:
+                sums = self._sums(W, order, single)
             shrunk = W * self.ridge
             penalties = 0.5 * np.einsum("kj,kj->k", W, shrunk)
             if self.has_lasso:
@@ -295,7 +309,7 @@ class LinearProblem:
         if H is not None:
             diagonal = np.einsum("...ii->...i", H)  # a view
             diagonal += np.tile(self.ridge, self.m) if self.loss.coupled else self.ridge
-        return LossPoint(W, losses, gradient, H)
+        return LossPoint(W, losses, gradient, H, scores)
 
     def sample(self, rows: int) -> LinearProblem | None:
         """Return the same problem on about this many evenly spaced rows, each counted more; None if a class is rare."""
