@@ -6,7 +6,8 @@ True files, written once: every model and variant of tests/conformance, some net
 of every algorithm; each by kernels and by their twins. A forgery is opened in a process of its own, forked from this one,
 which has done the same with the true file: a model is loaded, asked everything and saved, a checkpoint resumed.
 
-    refused   with a ValueError on opening        works   whatever the numbers are worth
+    refused   with a ValueError on opening, or later by a line of ours that says why
+    works     whatever the numbers are worth
     error     opened, then a Python error         dead, memory, slow   a signal; 1 GB more than here; --seconds of work
 
 Exit 1 where something was dead, took too much memory or too long. Under NUMBA_BOUNDSCHECK=1 (with a NUMBA_CACHE_DIR of its own)

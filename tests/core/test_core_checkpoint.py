@@ -285,6 +285,19 @@ def test_a_forged_state_that_does_not_fit_the_data_is_refused(tmp_path, state, m
         run(Sizing(), X, stop=MaxSteps(5), callbacks=[Checkpoint(path)], rng=1)
 
 
+def test_a_step_that_fails_after_a_resumption_is_a_valueerror_that_names_the_file(tmp_path):
+    path = tmp_path / "a.ckpt"
+    run(Misbehaving(at=3, how="raise"), DATA, stop=MaxSteps(2), callbacks=[Checkpoint(path)], rng=1)
+    with pytest.raises(ValueError, match=r"one over nothing.*which may be damaged") as failure:
+        run(Misbehaving(at=3, how="raise"), DATA, callbacks=[Checkpoint(path)], rng=1)
+    assert isinstance(failure.value, StepFailed)
+    assert failure.value.solution.step == 2
+    assert str(path) in str(failure.value)
+    with pytest.raises(StepFailed) as failure:
+        run(Misbehaving(at=3, how="raise"), DATA, rng=1)
+    assert not isinstance(failure.value, ValueError)
+
+
 def test_blocks_of_equal_content_are_the_same_data(tmp_path):
     @dataclass(frozen=True)
     class OnBlocks(Halving):

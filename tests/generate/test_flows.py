@@ -23,6 +23,7 @@ from lemmata.generate.flows import (  # noqa: E402
     Sylvester,
 )
 from lemmata.generate.flows.estimator import make_image_transforms  # noqa: E402
+from lemmata.nets.estimators.storage import Network  # noqa: E402
 
 MAPS = {
     "affine": lambda d: AffineMap(d, shuffle=True),
@@ -182,6 +183,20 @@ def test_a_fit_says_that_it_beats_independent_columns_and_survives_a_file(arc, t
     again = lemmata.load(tmp_path / "flow.lemma")
     np.testing.assert_array_equal(again.score_samples(arc), flow.score_samples(arc))
     np.testing.assert_array_equal(again.sample(5, random_state=3), flow.sample(5, random_state=3))
+
+
+@pytest.mark.parametrize("order", [[0, 0], [0, 2], [-1, 0], [0.0, 1.0]])
+def test_an_order_of_columns_in_a_file_is_a_permutation(order):
+    found = Network.of(Flow([AffineMap(2, shuffle=True)], StandardNormal(2)))
+    found.build()
+    found.tensors["transforms.0.order"] = np.array(order)
+    with pytest.raises(ValueError, match=r"transforms\.0\.order"):
+        found.build()
+
+
+def test_a_flow_without_a_density_at_its_base_is_refused():
+    with pytest.raises(ValueError, match="base is a NoneType; give it log_prob"):
+        Flow([AffineMap(2)], None)
 
 
 def test_rows_for_testing_are_not_trained_on(arc):

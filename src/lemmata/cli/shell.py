@@ -99,7 +99,7 @@ def refuse(message: str, code: int = BAD_INPUT) -> typer.Exit:
 
 
 def _message(error: Exception) -> str:
-    if type(error).__name__ == "StepFailed" and error.__cause__ is not None:
+    if type(error).__name__ in ("StepFailed", "ResumedRunFailed") and error.__cause__ is not None:
         return f"the fit failed: {error.__cause__}"  # StepFailed itself addresses programmers
     if isinstance(error, OSError) and error.strerror:
         return f"{error.filename}: {error.strerror}." if error.filename else f"{error.strerror}."

@@ -111,6 +111,10 @@ class StepFailed(RuntimeError):
         self.solution = solution
 
 
+class ResumedRunFailed(StepFailed, ValueError):
+    """A step raised in a run that went on from a file, whose numbers may be the cause."""
+
+
 def warn_user(message: str, category: type[Warning]) -> None:
     """Warn at the line that called the library, however deep inside of it we are."""
     level, frame = 2, sys._getframe(1)
@@ -247,6 +251,7 @@ class Run:
         self.extras = getattr(algorithm, "extras", lambda state: None)
         self.finished = getattr(algorithm, "finished", lambda state: False)
         self.calling: Any = None  # the callback at work, to name it if it fails
+        self.resumed: Any = None  # the file that the run goes on from
         self.clock = time.perf_counter()
         state, self.trace = self._resume(rng) or self._start(rng, start)
         # what the next step may change in place; the kept state is never touched
@@ -260,6 +265,7 @@ class Run:
                 found = callback.resume(self.algorithm, self.data, rng)
                 if found is not None:
                     self.clock -= found[1].elapsed  # a resumed run goes on counting
+                    self.resumed = getattr(callback, "path", None)
                     return found
         return None
 
@@ -334,10 +340,12 @@ class Run:
         else:
             who = getattr(self.calling, "__name__", type(self.calling).__name__)
             what = f"{self.name} stopped after step {self.step}, because its callback {who} failed with {kind}."
-        failure = StepFailed(
-            f"{what} The state after step {self.step} is in .solution of this error.",
-            self.so_far(Stopped.FAILED),
-        )
+        what += f" The state after step {self.step} is in .solution of this error."
+        kind_of_failure = StepFailed
+        if self.resumed is not None and self.calling is None:
+            what += f" The run went on from {self.resumed}, which may be damaged: delete it to start again."
+            kind_of_failure = ResumedRunFailed
+        failure = kind_of_failure(what, self.so_far(Stopped.FAILED))
         failure.__cause__ = error
         return failure
 

@@ -11,6 +11,7 @@ A table gives the shape of each attribute in a few words. Files are checked by t
     "n int >=0 <k"    … below the size of a letter, where it is known from a line before: places in an array
     "k >=0 falling"   … none larger than the one before
     "k sum=1"         … that add up to 1
+    "k distinct"      … none of them twice
     "n int"           whole numbers; in files, of an integer type
     "n float"         of type float32 or float64, in files: usual there
     "n numbers"       whole or not, in files
@@ -49,9 +50,10 @@ KINDS = ("int", "float", "numbers", "bool", "text", "labels", "nan", "any", "spa
 LAWS: dict[str, Callable[[Array], bool]] = {
     "int": lambda x: x.dtype.kind != "f" or bool((x == np.round(x)).all()),
     "falling": lambda x: bool((np.diff(x) <= rounding(x.dtype) * np.abs(x).max(initial=0.0)).all()),
+    "distinct": lambda x: len(np.unique(x)) == x.size,
     "sum=1": lambda x: abs(float(x.sum(dtype=np.float64)) - 1) <= rounding(x.dtype, x.size),
 }
-IN_WORDS = {"int": "whole", "falling": "falling", "sum=1": "sum 1"}
+IN_WORDS = {"int": "whole", "falling": "falling", "distinct": "distinct", "sum=1": "sum 1"}
 COMPARE = {">=": operator.ge, "<=": operator.le, ">": operator.gt, "<": operator.lt}
 
 

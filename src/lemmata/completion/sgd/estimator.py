@@ -74,6 +74,7 @@ class SGDFactorizationState:
         "V": "d k",
         "b": "n",
         "c": "d",
+        "mean": "",
         "scale": ">0",
         "rate": ">0",
         "memory": ("n k", "d k", f"n {REMEMBERED}", f"d {REMEMBERED}"),

@@ -95,6 +95,8 @@ def _check_number(name: str, value: Any, marks: Collection[str]) -> None:
         wanted = "a whole number" if "int" in marks else "a number"
         raise ValueError(f"{name} is a {type(value).__name__}, not {wanted}.")
     if isinstance(value, Integral):
+        if abs(int(value)) >= 2**64:  # Python's alone: NumPy would take it for an object
+            raise ValueError(f"{name} is a whole number of more than 64 bits.")
         return
     if math.isnan(value) and "nan" not in marks and "any" not in marks:
         raise ValueError(f"{name} is NaN.")
@@ -116,7 +118,8 @@ def _check_array(name: str, value: Any, shape: Shape, letters: dict[str, int]) -
 def _check_numbers(name: str, value: np.ndarray, marks: Collection[str]) -> None:
     kinds, wanted = next((KINDS[mark] for mark in KINDS if mark in marks), KINDS["float"])
     half = value.dtype.kind == "f" and value.dtype.itemsize < 4  # no kernel takes them
-    if value.dtype.kind not in kinds or half:
+    places = "int" in marks and value.dtype == np.uint64  # nor do those fit an int64
+    if value.dtype.kind not in kinds or half or places:
         raise ValueError(f"{name} is an array of {value.dtype}, not of {wanted}.")
     if value.dtype.kind == "f" and "any" not in marks and value.size:
         rows = value if value.ndim == 2 else value.reshape(len(value) if value.ndim else 1, -1)

@@ -44,6 +44,7 @@ class GloVeState:
         "b c": "d",
         "memory": ("d k", "d k", "d", "d"),
         "epoch seed": "int >=0",
+        "mean": "",
         "loss": "any",
     }
 

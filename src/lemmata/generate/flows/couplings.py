@@ -14,7 +14,7 @@ of images are channels, and the network convolves. In `Squeezed` images, whose c
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -44,6 +44,7 @@ class _Coupling(nn.Module):
         Above 0 the network is given the class, too: a bias of its first layer for each.
     """
 
+    stored_layout: ClassVar = {"order": "n int >=0 <n distinct"}
     order: Tensor
     numbers = 1
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -123,10 +123,15 @@ class Flow(Chain):
     """
 
     refuses_bfloat16 = "sums of log-determinants need more than eight bits"
+    stored_layout: ClassVar = {"shares": "c >=0 sum=1"}
     shares: Tensor
 
     def __init__(self, transforms: Sequence[Any], base: Any, n_classes: int = 0, step: float = 0.0):
         super().__init__(transforms)
+        if not (
+            callable(getattr(base, "log_prob", None)) and callable(getattr(base, "sample", None))
+        ):
+            raise ValueError(f"base is a {type(base).__name__}; give it log_prob(z) and sample(n).")
         self.config |= {"base": base, "n_classes": n_classes, "step": step}
         self.base, self.step = base, step
         if n_classes:

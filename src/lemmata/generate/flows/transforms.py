@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -98,6 +98,7 @@ class AffineMap(nn.Module):
         Whether P is a permutation drawn at random rather than I.
     """
 
+    stored_layout: ClassVar = {"order": "n int >=0 <n distinct"}
     order: Tensor
     signs: Tensor
 

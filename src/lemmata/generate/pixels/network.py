@@ -21,7 +21,7 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Sequence
-from typing import cast
+from typing import ClassVar, cast
 
 import torch
 from torch import Tensor, nn
@@ -116,6 +116,7 @@ class CausalNet(nn.Module):
     """
 
     levels: Tensor
+    stored_layout: ClassVar = {"order": "n int >=0 <n distinct", "shares": "c >=0 sum=1"}
     order: Tensor
     shares: Tensor
 

@@ -33,7 +33,7 @@ class ARState:
     """An autoregression, and the variances of those of lower order on the way to it."""
 
     version: ClassVar[int] = 1
-    layout: ClassVar[dict[str, str]] = {"a": "q", "variances": "v >=0"}
+    layout: ClassVar[dict[str, str]] = {"a": "q", "variances": "v >=0", "mean": ""}
 
     a: Array  # (m,)
     variances: Array  # (m + 1,) σ² of orders 0 … m

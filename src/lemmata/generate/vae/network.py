@@ -23,7 +23,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -61,6 +61,7 @@ class VAENet(nn.Module):
     scale: Tensor
     offset: Tensor
     seen: Tensor
+    stored_layout: ClassVar = {"shares": "c >=0 sum=1"}
     shares: Tensor
 
     def __init__(

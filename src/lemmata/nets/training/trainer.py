@@ -23,6 +23,7 @@ import torch
 from torch import Tensor, nn
 
 from lemmata.core.files.encoding import storable
+from lemmata.core.files.layout import check_stored
 from lemmata.nets.data.batches import Batch, Data, Share
 from lemmata.nets.training.counting import AT_ONCE
 from lemmata.nets.training.devices import Place, add_up
@@ -54,7 +55,9 @@ def arrays_of(module: nn.Module) -> Arrays:
 
 
 def check_arrays(module: nn.Module, arrays: Mapping[str, Array], some: bool = False) -> None:
-    """Raise ValueError unless arrays are those of the tensors of a module, or of some of them."""
+    """Raise ValueError unless arrays are those of the tensors of a module, or of some of them, and its buffers hold what the
+    `stored_layout` of its parts says (core/files/layout.py).
+    """
     own = module.state_dict()
     wrong = [f"{name} is missing" for name in own if name not in arrays and not some]
     wrong += [f"there is no {name}" for name in arrays if name not in own]
@@ -68,6 +71,10 @@ def check_arrays(module: nn.Module, arrays: Mapping[str, Array], some: bool = Fa
         raise ValueError(
             f"these weights are not those of this {type(module).__name__}: {wrong[0]}{more}."
         )
+    for prefix, part in module.named_modules():
+        for name, spec in getattr(part, "stored_layout", {}).items():
+            if (key := f"{prefix}.{name}".lstrip(".")) in arrays:
+                check_stored(key, arrays[key], spec, {})
 
 
 def load_arrays(module: nn.Module, arrays: Mapping[str, Array]) -> None:

@@ -92,7 +92,11 @@ def prepare(
     y_mean = np.zeros(Y.shape[1])
     if fit_intercept:
         y_mean = Y.mean(axis=0) if weights is None else np.average(Y, axis=0, weights=weights)
-    Y = ((Y - y_mean).T * scale).T
+    Y = Y - y_mean
+    # constant targets, but for the rounding of their mean
+    eps = 8 * np.finfo(np.float64).eps
+    Y[:, np.isfinite(y_mean) & (np.abs(Y).max(axis=0, initial=0.0) <= eps * np.abs(y_mean))] = 0.0
+    Y = (Y.T * scale).T
     design, at_zero = Design.of(X, scale, fit_intercept, Y)
     factor = np.ones(X.shape[1]) if factor is None else factor
     free = np.flatnonzero(factor == 0)

@@ -102,10 +102,12 @@ class RobustRegression(Regressor):
 
     def _algorithm(self, data: Blocks) -> Any:
         with np.errstate(over="ignore"):
-            if not np.isfinite(np.square(data.targets, dtype=np.float64).sum()):  # type: ignore[arg-type]
-                raise ValueError(
-                    "y contains numbers too large to be squared; divide it by its largest number."
-                )
+            squares = float(np.square(data.targets, dtype=np.float64).sum())  # type: ignore[arg-type]
+        if np.any(data.targets) and not np.finfo(np.float64).tiny <= squares < np.inf:
+            size = "large" if squares > 1 else "small"
+            raise ValueError(
+                f"y contains numbers too {size} to be squared; divide it by its largest number."
+            )
         if self.loss == "absolute":
             if not isinstance(data.source, np.ndarray) and not data.sparse:
                 raise ValueError(
