@@ -78,7 +78,7 @@ OF_TABLES = [
 def test_every_model_fits_saves_and_is_certified_again(work, tmp_path, name):
     path, known = tmp_path / "m.lemma", registry.model_class(name)._get_param_names()
     small = [f"--set={key}=2" for key in ("n_components", "n_clusters", "rank") if key in known]
-    small += ["--set=max_iter=5"] if "net" in known or name == "Autoencoder" else []
+    small += ["--set=max_iter=5"] if "net" in known or name in ("Autoencoder", "Diffusion") else []
     small += ["--set=levels=4", "--set=max_iter=1"] if name in ("PixelCNN", "WaveNet") else []
     cls, table = registry.model_class(name), work / "table.npy"
     target = ["--target", "-1"] if issubclass(cls, Supervised) else []

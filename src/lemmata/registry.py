@@ -282,6 +282,10 @@ MODELS: dict[str, Entry] = {
         "lemmata.generate.vae.estimator", "A code that is spread like a normal: draws new rows, and bounds ln p(x)",
         "CIL 5.3",
     ),
+    "Diffusion": Entry(
+        "lemmata.generate.diffusion.estimator", "Rows from noise, by a denoiser compared with the best linear one",
+        "CIL 5.5, ML Diffusion models",
+    ),
 }  # fmt: skip
 
 FUNCTIONS: dict[str, str] = {

@@ -49,11 +49,18 @@ def linear(shape, n_outputs):
     return nn.Linear(shape[0], n_outputs)
 
 
+def timed():
+    from lemmata.nets import TimedMLP
+
+    return TimedMLP((5,), width=8, n_blocks=1)
+
+
 # What constraints do not tell: values of parameters that take arrays, functions, dicts or objects.
 OTHERS = {
     "augment": [lambda batch, rng: batch],
     "callbacks": [[print]],
     "class_weight": [{"no": 1.0, "yes": 2.0}, {0: 1.0, 1: 2.0}],
+    "denoiser": [timed],
     "device": ["cpu"],
     "dict_init": [ROWS[:2]],
     "input_shape": [(5,)],
@@ -68,6 +75,7 @@ OTHERS = {
     "parameters_init": [{"means": ROWS[:2]}],
     "penalty_factor": [np.arange(1.0, 6)],
     "precisions_init": [np.ones((2, 5))],
+    "rate_schedule": ["constant"],
     "schedule": ["linear"],
     "seed_words": [{0: [1]}],
     "tokenizer": [Tokenizer(lowercase=False)],

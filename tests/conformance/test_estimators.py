@@ -90,6 +90,7 @@ SETTINGS: dict[str, dict] = {
     "WaveNet": {"levels": 4, "channels": 4, "n_blocks": 2, "hidden": 8, "max_iter": 3},
     "NormalizingFlow": {"n_transforms": 2, "widths": (8,), "max_iter": 5, "test_fraction": 0.0},
     "VAE": {"n_components": 1, "layers": (8,), "max_iter": 8, "learning_rate": 0.02},
+    "Diffusion": {"width": 8, "steps": 40, "max_iter": 8, "learning_rate": 0.02},
 }
 COMPLETION = [
     name for name, entry in registry.MODELS.items() if entry.module.startswith("lemmata.completion")
@@ -165,6 +166,14 @@ HOPELESS: dict[str, dict] = {
         "test_fraction": 0.5,
     },
     "VAE": {"max_iter": 1, "learning_rate": 1e-6, "layers": (), "activation": "identity"},
+    # fifty columns of noise learned from ten rows: worse than the linear denoiser of any rows
+    "Diffusion": {
+        "width": 8,
+        "steps": 40,
+        "max_iter": 1,
+        "learning_rate": 1e-6,
+        "test_fraction": 0.5,
+    },
     # further steps would not help: too few entries are too few
     **{name: {"max_iter": 30} for name in COMPLETION},
 }
@@ -222,6 +231,7 @@ WIDE = {
     "SVR": {"dual_coef_", "intercept_"},
     "SGDClassifier": {"dual_coef_"},
     "AR": {"coef_", "autocovariance_", "history_"},
+    "Diffusion": {"alpha_bar_"},
 }
 WIDE_OUTPUT = ("AR", "SVC", "SVR", "KNeighborsClassifier", "NearestNeighbors")
 EXPECTED_FAILURES: dict[str, dict[str, str]] = {
@@ -240,6 +250,7 @@ EXPECTED_FAILURES: dict[str, dict[str, str]] = {
             "PixelCNN",
             "VAE",
             "WaveNet",
+            "Diffusion",
         )
     },
     **{
@@ -276,6 +287,7 @@ NUMBERLESS = (
     "NormalizingFlow",
     "PixelCNN",
     "WaveNet",
+    "Diffusion",
     "Nystroem",  # as scikit-learn's: more than there are rows is all of them
     "RBFSampler",
 )

@@ -77,6 +77,7 @@ MAIN: dict[str, str] = {
     "AR": "residuals_white",
     "PixelCNN": "beats_independent",
     "WaveNet": "beats_independent",
+    "Diffusion": "beats_linear_denoiser",
 }
 # where the default is more than five columns have
 RANKED, TOPICS = "ALS SGDFactorization SingularValueProjection ImputedSVD", "NMF PLSA"

@@ -77,6 +77,7 @@ IN_ONE_PIECE = {
     "PixelCNN",
     "VAE",
     "WaveNet",
+    "Diffusion",
 }
 ANY_ORDER = [
     {"method": "sgd"},
@@ -98,6 +99,7 @@ COUNTS_PARTS = {
     "PixelCNN",
     "VAE",
     "WaveNet",
+    "Diffusion",
 }
 # multipliers of the hinge are in their box exactly; the likelihood of a chain is a sum over all tokens
 WIDE = {**common.WIDE, "LinearSVC": {"dual_coef_"}, "LDA": {"chain_log_likelihoods_"}}
@@ -372,6 +374,7 @@ TORCH = {
     "PixelCNN",
     "VAE",
     "WaveNet",
+    "Diffusion",
 }  # has threads of its own
 
 

@@ -98,7 +98,7 @@ def test_with_the_exact_score_few_steps_give_the_law(sampler, limit):
     schedule, rng = make_schedule("cosine", 1000), np.random.default_rng(2)
     best = _mixture(schedule)
     x = rng.normal(size=(5000, 2))
-    *_, drawn = trajectory(x, best, np.zeros_like, schedule, sampler, 50)
+    *_, (_, drawn) = trajectory(x, best, np.zeros_like, schedule, sampler, 50)
     angles = np.linspace(0, np.pi, 32, endpoint=False)
     along = np.stack([np.cos(angles), np.sin(angles)])
     tables = [best.draw(5000, rng) for _ in range(8)]
@@ -119,7 +119,7 @@ def test_heun_is_of_second_order_and_ddim_of_first():
     exact = np.sqrt(v / (a**2 * v + b**2))
     errors = {}
     for sampler in ("ddim", "heun"):
-        ends = [list(trajectory(x, law, np.zeros_like, schedule, sampler, n))[-1] for n in (50, 100)]  # fmt: skip
+        ends = [list(trajectory(x, law, np.zeros_like, schedule, sampler, n))[-1][1] for n in (50, 100)]  # fmt: skip
         errors[sampler] = [abs(float(end[0, 0]) - exact) for end in ends]
     assert 1.7 < errors["ddim"][0] / errors["ddim"][1] < 2.3
     assert errors["heun"][0] / errors["heun"][1] > 3.2
@@ -157,7 +157,7 @@ def test_the_least_noise_is_exact_for_one_point():
     def draw(x):
         return rng.normal(size=x.shape)
 
-    *_, drawn = trajectory(draw(np.zeros((4, 2))), predict, draw, schedule, "ancestral", 30)
+    *_, (_, drawn) = trajectory(draw(np.zeros((4, 2))), predict, draw, schedule, "ancestral", 30)
     np.testing.assert_allclose(drawn, np.tile(point, (4, 1)), atol=1e-12)
 
 

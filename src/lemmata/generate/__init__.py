@@ -16,6 +16,7 @@ __getattr__, __dir__, __all__ = lazily(
         "vae.estimator": "VAE",
         "foreign": "Density",
         "diffusion.denoisers": "Denoiser",
+        "diffusion.estimator": "Diffusion",
         "judging": "Samples classifier_score cross_play frechet_distance kernel_test overlap",
     },
 )

@@ -186,6 +186,10 @@ class Generative(Neural):
         -------
         X : array of shape (n_samples, n_features); of images (n_samples, channels, height, width)
         """
+        return self._draw(n_samples, y, random_state)
+
+    def _draw(self, n_samples: int, y: Any, random_state: Any, **options: Any) -> Array:
+        """Draw rows; options are those of the network's `sample`."""
         check_is_fitted(self)
         if not isinstance(n_samples, Integral) or isinstance(n_samples, bool) or n_samples < 1:
             raise ValueError(f"n_samples={n_samples!r}; pass a whole number >= 1.")
@@ -204,12 +208,18 @@ class Generative(Neural):
         with torch.no_grad():
             for start in range(0, n, step):
                 given = () if places is None else (places[start : start + step].to(like.device),)
-                drawn = module.sample(min(step, n - start), generator, *given).cpu().numpy()
+                count = min(step, n - start)
+                drawn = module.sample(count, generator, *given, **options).cpu().numpy()
+                drawn = drawn.reshape(count, *self._drawn_shape)
                 if found is None:
-                    found = np.empty((n, *self.input_shape_), drawn.dtype)
-                found[start : start + step] = drawn.reshape(-1, *self.input_shape_)
+                    found = np.empty((n, *drawn.shape[1:]), drawn.dtype)
+                found[start : start + step] = drawn
         assert found is not None
         return found
+
+    @property
+    def _drawn_shape(self) -> tuple[int, ...]:
+        return tuple(self.input_shape_)
 
     def _places_to_draw(self, n: int, y: Any, rng: Any) -> Any:
         """A tensor of n places among the classes, as asked for or by their shares; None where a model has no classes."""

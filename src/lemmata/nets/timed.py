@@ -25,12 +25,13 @@ from lemmata.nets.attention.positions import sinusoidal
 
 WAVES = ("sinusoidal", "fourier")
 LONGEST = 1000.0  # times count steps up to here, roughly
+ALONE = 8  # channels of a group at least, where a channel is one number
 TURNS = 4.0  # deviation of random frequencies, in turns over LONGEST
 
 
-def groups_of(channels: int) -> int:
-    """As many groups as possible, up to 8."""
-    return next(g for g in (8, 4, 2, 1) if channels % g == 0)
+def groups_of(channels: int, least: int = 1) -> int:
+    """As many groups as possible, up to 8, of so many channels at least."""
+    return next(g for g in (8, 4, 2, 1) if channels % g == 0 and (g == 1 or channels >= g * least))
 
 
 class TimeAndClass(nn.Module):
@@ -108,11 +109,11 @@ class TimeAndClass(nn.Module):
 
 
 class AdaptiveGroupNorm(nn.Module):
-    """GN(h) ∘ (1 + S e) + B e, of channels (B, C, …); S and B begin at 0."""
+    """GN(h) ∘ (1 + S e) + B e, of channels (B, C, …); S and B begin at 0. `least` channels form a group."""
 
-    def __init__(self, channels: int, embedding: int) -> None:
+    def __init__(self, channels: int, embedding: int, least: int = 1) -> None:
         super().__init__()
-        self.norm = nn.GroupNorm(groups_of(channels), channels, affine=False)
+        self.norm = nn.GroupNorm(groups_of(channels, least), channels, affine=False)
         self.tell = nn.Linear(embedding, 2 * channels)
         nn.init.zeros_(self.tell.weight)
         nn.init.zeros_(self.tell.bias)
@@ -159,7 +160,7 @@ class TimedMLP(nn.Module):
         self.embedding = TimeAndClass(width, width, n_classes, time, time_scale)
         self.first = nn.Linear(d, width)
         self.blocks = nn.ModuleList(TimedLayer(width) for _ in range(n_blocks))
-        self.norm = AdaptiveGroupNorm(width, width)
+        self.norm = AdaptiveGroupNorm(width, width, ALONE)
         self.last = nn.Linear(width, n_outputs or d)
         self.gains = nn.Linear(width, width)
         self.linear = nn.Linear(width, n_outputs or d, bias=False)
@@ -182,7 +183,7 @@ class TimedLayer(nn.Module):
 
     def __init__(self, width: int) -> None:
         super().__init__()
-        self.before, self.norm = nn.Linear(width, width), AdaptiveGroupNorm(width, width)
+        self.before, self.norm = nn.Linear(width, width), AdaptiveGroupNorm(width, width, ALONE)
         self.after = nn.Linear(width, width)
 
     def forward(self, h: Tensor, e: Tensor) -> Tensor:

@@ -164,7 +164,9 @@ class Mass(NamedTuple):
 
 def cost_of_row(fit: k.Fit) -> float:
     """Multiplications of ln p of a row, at the rate of products; a function of others is guessed."""
-    module = fit.get("module_")
+    module, stated = fit.get("module_"), fit.get("density_work")
+    if stated is not None:
+        return stated / k.PRODUCTS
     if module is None:
         return UNKNOWN_COST
     return sum(parameter.numel() for parameter in module.parameters()) / k.PRODUCTS

@@ -69,7 +69,8 @@ class Drawn(NamedTuple):
 def _cost_of_drawing(fit: k.Fit) -> float:
     if fit.get("samples") is not None:
         return fit.samples.size
-    return OWN * fit.get("draw_work", cost_of_row(fit))
+    products = fit.get("draw_work")
+    return OWN * (cost_of_row(fit) if products is None else products / k.PRODUCTS)
 
 
 @k.fact(cost=_cost_of_drawing)

@@ -9,5 +9,7 @@ __getattr__, __dir__, __all__ = lazily(
         "samplers": "SAMPLERS trajectory",
         "exact": "MixtureDenoiser",
         "denoisers": "Denoiser",
+        "network": "DiffusionNet Denoising",
+        "estimator": "Diffusion",
     },
 )

@@ -14,8 +14,10 @@ No noise enters in the last step. x may be an array or a tensor.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import math
+from collections.abc import Callable, Generator
 from itertools import pairwise
+from numbers import Integral
 from typing import Any
 
 from lemmata.generate.diffusion.schedules import NoiseSchedule
@@ -24,15 +26,19 @@ Noise = Callable[[Any, int], Any]  # (x_t, t) ↦ ξ̂
 Draw = Callable[[Any], Any]  # fresh N(0, I), of the shape of x
 
 
-def ancestral(predict: Noise, draw: Draw, schedule: NoiseSchedule, share: float = 0.0) -> Callable:
-    """share : of the way from the least to the largest deviation, 0 … 1."""
+def ancestral(
+    predict: Noise, draw: Draw, schedule: NoiseSchedule, share: Any = 0.0
+) -> Callable[[Any, int, int], Any]:
+    """share : of the way from the least to the largest deviation, 0 … 1, or a function that gives it after a prediction."""
 
     def step(x: Any, t: int, s: int) -> Any:
         a, (b_t, b_s) = schedule.alpha_bar[t] / schedule.alpha_bar[s], schedule.beta_bar[[t, s]]
         b = ((1 - a) * (1 + a)) ** 0.5
         mean = (x - b**2 / b_t * predict(x, t)) / a
-        deviation = b * (b_s / b_t) ** (1 - share) if b_s > 0 else 0.0
-        return mean + deviation * draw(x) if s > 0 else mean
+        if s == 0:
+            return mean
+        u = share() if callable(share) else share
+        return mean + b * float(b_s / b_t) ** (1 - u) * draw(x)
 
     return step
 
@@ -84,15 +90,31 @@ def trajectory(
     schedule: NoiseSchedule,
     sampler: str = "heun",
     steps: int = 50,
-) -> Iterator[Any]:
-    """x_T, then x at each of the times on the way to x_0.
+    **options: Any,
+) -> Generator[tuple[int, Any], Any, None]:
+    """Yield (T, x_T), then (t, x_t) at each of the times on the way to x_0. An x that is sent back takes its place.
 
     x : noise, N(0, I), of the shape of a batch
+    options : of the sampler
     """
     if sampler not in SAMPLERS:
         raise ValueError(f"sampler={sampler!r}; pass {', '.join(map(repr, SAMPLERS))}.")
-    step, times = SAMPLERS[sampler](predict, draw, schedule), schedule.times(steps)
-    yield x
-    for t, s in pairwise(times):
-        x = step(x, int(t), int(s))
-        yield x
+    step, times = SAMPLERS[sampler](predict, draw, schedule, **options), schedule.times(steps)
+    for t, s in pairwise([*times, None]):
+        other = yield int(t), x
+        x = x if other is None else other
+        if s is not None:
+            x = step(x, int(t), int(s))
+
+
+def check_options(steps: Any, sampler: Any, guidance: Any, classes: bool) -> dict[str, Any]:
+    """Return how to walk. ValueError for what cannot be."""
+    if not isinstance(steps, Integral) or isinstance(steps, bool) or steps < 1:
+        raise ValueError(f"steps={steps!r}; pass a whole number >= 1.")
+    if sampler not in SAMPLERS:
+        raise ValueError(f"sampler={sampler!r}; pass {', '.join(map(repr, SAMPLERS))}.")
+    if not (isinstance(guidance, (int, float)) and 0 <= guidance < math.inf):
+        raise ValueError(f"guidance={guidance!r}; pass a number >= 0, 0 for none.")
+    if guidance and not classes:
+        raise ValueError(f"guidance={guidance:g} needs classes: fit(X, y), or leave it out.")
+    return {"steps": int(steps), "sampler": sampler, "guidance": float(guidance)}

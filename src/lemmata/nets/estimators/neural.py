@@ -149,11 +149,16 @@ class Neural(Model):
         auto = self.batch_size == "auto"
         return Training(
             net, self._loss(), optimizer=self.optimizer, learning_rate=self.learning_rate,
-            weight_decay=self.weight_decay, optimizer_options=self.optimizer_options or {}, schedule=self.schedule,
+            weight_decay=self.weight_decay, optimizer_options=self.optimizer_options or {}, schedule=self._rate_schedule,
             warmup=self.warmup, epochs=self.max_iter, batch_size=min(self.usual_batch, rows) if auto else self.batch_size,
             accumulate=self.accumulate, clip=self.clip, ema=self.ema, augment=self.augment, score=self._score(),
             precision=self.precision, layout=self.layout, device=self.device, batches_per_step="auto",
         )  # fmt: skip
+
+    @property
+    def _rate_schedule(self) -> Any:
+        """Of the learning rate; a model whose `schedule` is another one says which."""
+        return self.schedule
 
     def _algorithm(self, data: Blocks) -> Any:
         n = data.shape[0]
