@@ -3,7 +3,8 @@
     python -m truth.docs                     write the generated parts of docs/ again (./run py -m truth.docs)
     python -m truth.docs --run SUBJECT…      run these suites first, and store their counts in truth/measured.csv
 
-The counts are a stored run: one line per claim, suite and kind of evidence. Sentences, kinds and sizes are read from the code.
+The counts are stored: one line per claim, suite and kind of evidence, with the commit at which it was measured. Sentences,
+kinds and sizes are read from the code.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import sys
 import time
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import asdict, dataclass, field, fields, replace
 from functools import cache, wraps
 from importlib import import_module
@@ -152,6 +154,9 @@ class Measured:
     easy: int
     undecided: int
     stumbled: int
+    commit: str = (
+        ""  # at which it was measured, + where files differed from it; "" before this was noted
+    )
 
     def __post_init__(self):
         for one in fields(self):  # a file holds texts
@@ -160,23 +165,37 @@ class Measured:
 
 
 def measure(chosen: Iterable[Suite], jobs: int = 1) -> int:
-    """Run suites, each with all of its seeds, several side by side; store each when it is done. How many raised."""
-    raised = 0
+    """Run suites, each with all of its seeds, several side by side; store each when it is done. How many raised.
+
+    A suite that ends its process takes along what ran beside or waited: those run again, each in a process of its own.
+    """
+    chosen, raised, lost = list(chosen), 0, []
     with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
-        waiting = {pool.submit(_measure_one, suite.name): suite.name for suite in chosen}
+        waiting = {pool.submit(_measure_one, suite.name): suite for suite in chosen}
         for done in as_completed(waiting):
-            name, error = waiting[done], done.exception()
-            if error is not None:
+            name, error = waiting[done].name, done.exception()
+            if isinstance(error, BrokenProcessPool) and len(chosen) > 1:
+                lost.append(waiting[done])
+            elif error is not None:
                 raised += 1
                 print(f"{name}: {type(error).__name__}: {error}", file=sys.stderr, flush=True)
-                continue
-            # read at the last moment: others may have stored theirs in the meantime
-            write([*(row for row in read() if row.suite != name), *done.result()])
-    return raised
+            else:  # read at the last moment: others may have stored theirs in the meantime
+                write([*(row for row in read() if row.suite != name), *done.result()])
+    return raised + sum(measure([suite]) for suite in lost)
+
+
+@cache
+def commit() -> str:
+    """The commit of this tree, with + where files differ from it (but for the stored counts)."""
+    ask = ("git", "-C", str(ROOT))
+    head = subprocess.run([*ask, "rev-parse", "--short=8", "HEAD"], capture_output=True, text=True)
+    other = [*ask, "status", "--porcelain", "--", "src", "truth/*.py"]
+    changed = subprocess.run(other, capture_output=True, text=True).stdout
+    return head.stdout.strip() + "+" * bool(changed)
 
 
 def _measure_one(name: str) -> list[Measured]:
-    begin, found = time.perf_counter(), []
+    begin, work, found = time.perf_counter(), time.process_time(), []
     (suite,) = (one for one in suites() if one.name == name)
     homes: dict[str, str] = {}
     for tally in count([_watched(suite, homes)]):
@@ -184,10 +203,12 @@ def _measure_one(name: str) -> list[Measured]:
         numbers = {
             one.name: getattr(tally, one.name)
             for one in fields(Measured)
-            if one.name not in ("home", "claim", "suite")
+            if one.name not in ("home", "claim", "suite", "commit")
         }
-        found.append(Measured(home=homes[claim], claim=claim, suite=name, **numbers))
-    print(f"{name}: {time.perf_counter() - begin:.0f} s", file=sys.stderr, flush=True)
+        row = Measured(home=homes[claim], claim=claim, suite=name, **numbers, commit=commit())
+        found.append(row)
+    seconds, work = time.perf_counter() - begin, time.process_time() - work
+    print(f"{name}: {seconds:.0f} s, {work:.0f} of CPU", file=sys.stderr, flush=True)
     return found
 
 
@@ -468,6 +489,8 @@ def main() -> int:
     CORE.write_text(fill(CORE.read_text(), {"tol": tables.tolerances()}))
     stated = r"[\d,]+ planted verdicts of proofs: \d+ wrong"
     README.write_text(re.sub(stated, count_proofs(read()), README.read_text()))
+    commits = sorted({row.commit or "unknown" for row in read()})
+    print(f"measured at {len(commits)} commits: {', '.join(commits)}")
     for text in [*complaints(read()), *(f"{name}: no yes and no" for name in untested())]:
         print(text)
     return 1 if raised else 0
