@@ -20,22 +20,22 @@ class Entry(NamedTuple):
 
 MODELS: dict[str, Entry] = {
     "PCA": Entry(
-        "lemmata.reduction.pca", "The subspace that keeps most variance", "CIL 1.4", ("sklearn.decomposition.PCA",),
+        "lemmata.reduction.pca", "Principal component analysis", "CIL 1.4", ("sklearn.decomposition.PCA",),
     ),
     "IncrementalPCA": Entry(
         "lemmata.reduction.incremental_pca", "PCA of batches, exact in any order", "CIL 1.4",
         ("sklearn.decomposition.IncrementalPCA",),
     ),
     "TruncatedSVD": Entry(
-        "lemmata.reduction.truncated_svd", "The best rank-k matrix of rows that are not centred, sparse ones too",
+        "lemmata.reduction.truncated_svd", "SVD without centring (LSA), sparse rows too",
         "CIL 2.3", ("sklearn.decomposition.TruncatedSVD",),
     ),
     "LinearAutoencoder": Entry(
-        "lemmata.reduction.autoencoder", "PCA learned as a two-layer linear network by gradient descent",
+        "lemmata.reduction.autoencoder", "PCA learned as a linear network by gradients",
         "CIL 1.2, 1.5.3",
     ),
     "Autoencoder": Entry(
-        "lemmata.nets.estimators.autoencoder", "A code of a few numbers by networks on both sides: PCA with a bend",
+        "lemmata.nets.estimators.autoencoder", "Nonlinear dimension reduction by two networks",
         "CIL24 1.5, CIL 1.1",
     ),
     "KernelPCA": Entry(
@@ -43,126 +43,126 @@ MODELS: dict[str, Entry] = {
         ("sklearn.decomposition.KernelPCA",),
     ),
     "SparseCoder": Entry(
-        "lemmata.reduction.sparse_coding.coder", "Rows as sums of a few atoms of a dictionary that is given", "CIL20 9",
+        "lemmata.reduction.sparse_coding.coder", "Sparse codes of rows for a given dictionary", "CIL20 9",
         ("sklearn.decomposition.SparseCoder", "sklearn.linear_model.OrthogonalMatchingPursuit"),
     ),
     "DictionaryLearning": Entry(
-        "lemmata.reduction.sparse_coding.learning", "Atoms that make the rows, a few at a time: K-SVD, MOD or online",
+        "lemmata.reduction.sparse_coding.learning", "Dictionary learning: K-SVD, MOD or online",
         "CIL20 10", ("sklearn.decomposition.DictionaryLearning", "sklearn.decomposition.MiniBatchDictionaryLearning"),
     ),
     "MeanRatings": Entry(
         "lemmata.completion.baselines.mean_ratings",
-        "Mean plus offsets of rows and columns: the baseline of a recommender", "CIL 2.1.4, Ex. 2.2",
+        "Mean plus user and item offsets: the baseline", "CIL 2.1.4, Ex. 2.2",
     ),
     "RankOne": Entry(
         "lemmata.completion.baselines.rank_one",
-        "One factor per row and column: power steps, or gradient flow where entries are missing", "CIL 2.2",
+        "One factor per row and column", "CIL 2.2",
     ),
     "ImputedSVD": Entry(
-        "lemmata.completion.baselines.imputed_svd", "Fill the unknown entries with means, then the best rank-k matrix",
+        "lemmata.completion.baselines.imputed_svd", "Fill unknown entries with means, then SVD",
         "CIL 2.3.4",
     ),
     "ALS": Entry(
         "lemmata.completion.als.estimator",
-        "Low-rank completion by alternating least squares: ratings, explicit or implicit", "CIL 2.4",
+        "Alternating least squares, explicit or implicit", "CIL 2.4",
         ("cmfrec.CMF", "cmfrec.CMF_implicit", "implicit.cpu.als.AlternatingLeastSquares"),
     ),
     "SGDFactorization": Entry(
         "lemmata.completion.sgd.estimator",
-        "Biased factorisation by stochastic gradient steps, parallel and deterministic", "ML Matrix Factorization",
+        "Biased matrix factorisation by SGD, parallel", "ML Matrix Factorization",
     ),
     "SingularValueProjection": Entry(
-        "lemmata.completion.nuclear.projection", "Gradient steps projected onto the matrices of rank k", "CIL 2.5.1",
+        "lemmata.completion.nuclear.projection", "Projected gradients onto matrices of rank k", "CIL 2.5.1",
     ),
     "SingularValueThresholding": Entry(
         "lemmata.completion.nuclear.thresholding",
-        "The matrix of least nuclear norm that agrees with the known entries", "CIL 2.5.2",
+        "Least nuclear norm that agrees with the entries", "CIL 2.5.2",
     ),
     "SoftImpute": Entry(
         "lemmata.completion.nuclear.soft_impute",
-        "Least squares with a nuclear-norm penalty: the convex completion problem", "CIL 2.5.2",
+        "Nuclear-norm penalty: convex completion", "CIL 2.5.2",
     ),
     "KMeans": Entry(
-        "lemmata.clustering.kmeans", "k centres that serve every row by its nearest one", "CIL20 6.2",
+        "lemmata.clustering.kmeans", "k-means, with a bound on how far from the best", "CIL20 6.2",
         ("sklearn.cluster.KMeans",),
     ),
     "MiniBatchKMeans": Entry(
-        "lemmata.clustering.minibatch", "k-means by small batches of rows, for data that is large", "CIL20 6.2",
+        "lemmata.clustering.minibatch", "k-means by small batches, for large data", "CIL20 6.2",
         ("sklearn.cluster.MiniBatchKMeans",),
     ),
     "LightweightCoreset": Entry(
-        "lemmata.clustering.coresets.estimator", "A small weighted sample on which k-means costs nearly the same",
+        "lemmata.clustering.coresets.estimator", "A small weighted sample that stands for the rows",
         "CIL20 6.2.3",
     ),
     "GaussianMixture": Entry(
-        "lemmata.mixtures.estimators", "A mixture of Gaussians by EM, with weights and missing values",
+        "lemmata.mixtures.estimators", "Gaussian mixture by EM, with gaps and weights",
         "CIL 3.1, CIL20 6.3", ("sklearn.mixture.GaussianMixture",),
     ),
     "Mixture": Entry(
         "lemmata.mixtures.estimators",
-        "A mixture of any family: Bernoulli, Poisson, categorical, multinomial, Gaussian", "CIL 3.1",
+        "Mixtures of Bernoulli, Poisson, categorical, …", "CIL 3.1",
     ),
     "LDA": Entry(
         "lemmata.topics.lda.estimator",
-        "Documents as mixtures of topics, with priors: Gibbs sampling, variational, online", "CIL 3.2.4; CIL20 4.4",
+        "Latent Dirichlet allocation: Gibbs, variational", "CIL 3.2.4; CIL20 4.4",
         ("sklearn.decomposition.LatentDirichletAllocation", "gensim.models.LdaModel", "tomotopy.LDAModel"),
     ),
     "LatentDirichletAllocation": Entry(
         "lemmata.topics.allocation", "LDA with scikit-learn's names and defaults", "CIL 3.2.4; CIL20 4.4",
     ),
     "PLSA": Entry(
-        "lemmata.topics.plsa.estimator", "Documents as mixtures of topics, by maximum likelihood",
+        "lemmata.topics.plsa.estimator", "Probabilistic latent semantic analysis",
         "CIL 3.2.2, 3.2.3; CIL20 4",
     ),
     "NMF": Entry(
-        "lemmata.topics.nmf.estimator", "Numbers >= 0 as sums of parts that only add, with missing values and weights",
+        "lemmata.topics.nmf.estimator", "Non-negative matrix factorisation, with gaps",
         "CIL 3.2.6; CIL20 4.5", ("sklearn.decomposition.NMF", "sklearn.decomposition.MiniBatchNMF"),
     ),
     "SkipGram": Entry(
         "lemmata.embedding.skipgram.estimator",
-        "Words as vectors that predict their neighbours: word2vec, with a true loss", "CIL 3.3; CIL20 5.3",
+        "word2vec: skip-gram, CBOW, parts of words", "CIL 3.3; CIL20 5.3",
         ("gensim.models.Word2Vec", "gensim.models.FastText", "gensim.models.KeyedVectors"),
     ),
     "PMI": Entry(
-        "lemmata.embedding.pmi.estimator", "Words as vectors by factorising the mutual information of pairs",
+        "lemmata.embedding.pmi.estimator", "Word vectors from pointwise mutual information",
         "CIL 3.3.3; CIL20 5.4",
     ),
     "GloVe": Entry(
         "lemmata.embedding.glove.estimator",
-        "Words as vectors whose products are log-counts of pairs, weighted: by steps or least squares",
+        "Word vectors from weighted log-counts of pairs",
         "CIL 3.3.4; CIL20 5.4",
     ),
     "FastTextClassifier": Entry(
         "lemmata.embedding.fasttext.estimator",
-        "Texts to classes by vectors of words, runs and parts of words, as fast as they are read",
+        "fastText: classes of texts, fast",
         "ML Text Representation",
     ),
     "Alignment": Entry(
         "lemmata.embedding.alignment.estimator",
-        "Two embeddings in one space by the best rotation, with translations of words", "CIL20 5.5",
+        "Two embeddings in one space; translates words", "CIL20 5.5",
     ),
     "SentenceVectors": Entry(
         "lemmata.embedding.sentences.fixed",
-        "Sentences as means of word vectors, weighted and with what all share removed (SIF)", "ML Text Representation",
+        "Vectors of sentences from vectors of words", "ML Text Representation",
     ),
     "SentenceEmbedding": Entry(
         "lemmata.embedding.sentences.trained",
-        "Word vectors trained to be averaged: sentences that predict their words or their neighbours",
+        "Vectors of sentences, trained",
         "ML Text Representation",
     ),
     "LinearRegression": Entry(
         "lemmata.predict.least_squares.estimator",
-        "Least squares, with standard errors, intervals, leverage and summary()", "ML Linear Regression",
+        "Least squares, with intervals and p-values", "ML Linear Regression",
         ("sklearn.linear_model.LinearRegression", "statsmodels.regression.linear_model.RegressionResultsWrapper"),
     ),
     "Ridge": Entry(
         "lemmata.predict.least_squares.ridge",
-        "Least squares with an ℓ2 penalty: primal, dual or conjugate gradients by shape", "ML L₂-Regularization",
+        "Least squares with an ℓ2 penalty", "ML L₂-Regularization",
         ("sklearn.linear_model.Ridge",),
     ),
     "RidgeCV": Entry(
         "lemmata.predict.least_squares.ridge_cv",
-        "Ridge that chooses its penalty by the leave-one-out errors of all at once",
+        "Ridge that chooses its penalty (leave-one-out)",
         "ML L₂-Regularization, Model Selection", ("sklearn.linear_model.RidgeCV",),
     ),
     "RidgeClassifier": Entry(
@@ -170,120 +170,120 @@ MODELS: dict[str, Entry] = {
         ("sklearn.linear_model.RidgeClassifier",),
     ),
     "RobustRegression": Entry(
-        "lemmata.predict.robust.estimator", "Absolute, Huber's or Tukey's loss: outliers cannot turn it, and are named",
+        "lemmata.predict.robust.estimator", "Absolute, Huber's or Tukey's loss; names outliers",
         "ML Loss Functions", ("sklearn.linear_model.HuberRegressor",),
     ),
-    "HuberRegressor": Entry("lemmata.predict.robust.estimator", "Huber's loss, with its scale", "ML Huber loss"),
+    "HuberRegressor": Entry("lemmata.predict.robust.estimator", "Huber's loss with scikit-learn's parameters", "ML Huber loss"),
     "Lasso": Entry(
-        "lemmata.predict.lasso.estimator", "Least squares with an ℓ1 penalty: few weights that are not zero",
+        "lemmata.predict.lasso.estimator", "Least squares with an ℓ1 penalty: few weights",
         "ML L₁-Regularization", ("sklearn.linear_model.Lasso", "celer.Lasso", "skglm.Lasso", "skglm.WeightedLasso"),
     ),
     "LassoCV": Entry(
-        "lemmata.predict.lasso.cv", "The Lasso whose penalty is chosen by cross-validation",
+        "lemmata.predict.lasso.cv", "Lasso, penalty chosen by cross-validation",
         "ML L₁-Regularization, Model Selection", ("sklearn.linear_model.LassoCV", "celer.LassoCV"),
     ),
     "LassoPath": Entry(
-        "lemmata.predict.lasso.path", "Every penalty of a Lasso or elastic net path, each certified", "ML L₁-Regularization",
+        "lemmata.predict.lasso.path", "Every penalty of a Lasso path, each certified", "ML L₁-Regularization",
     ),
     "ElasticNet": Entry(
         "lemmata.predict.lasso.estimator", "Least squares with ℓ1 and ℓ2 penalties", "ML L₁-Regularization, L₂-Regularization",
         ("sklearn.linear_model.ElasticNet", "celer.ElasticNet", "skglm.ElasticNet"),
     ),
     "ElasticNetCV": Entry(
-        "lemmata.predict.lasso.cv", "The elastic net whose penalties are chosen by cross-validation",
+        "lemmata.predict.lasso.cv", "Elastic net, penalties by cross-validation",
         "ML L₁-Regularization, Model Selection", ("sklearn.linear_model.ElasticNetCV", "celer.ElasticNetCV"),
     ),
     "LogisticRegression": Entry(
-        "lemmata.predict.logistic.estimator", "The probability of each class from linear scores",
+        "lemmata.predict.logistic.estimator", "Logistic and softmax regression, ℓ1 or ℓ2",
         "ML Logistic Regression",
         ("sklearn.linear_model.LogisticRegression", "sklearn.linear_model.SGDClassifier",
          "statsmodels.discrete.discrete_model.BinaryResultsWrapper", "skglm.SparseLogisticRegression"),
     ),
     "LogisticRegressionCV": Entry(
-        "lemmata.predict.logistic.cv", "Logistic regression whose penalty is chosen by cross-validation",
+        "lemmata.predict.logistic.cv", "Logistic regression, penalty by cross-validation",
         "ML Logistic Regression, Model Selection", ("sklearn.linear_model.LogisticRegressionCV",),
     ),
     "SGDClassifier": Entry(
-        "lemmata.predict.linear_svm.sgd_classifier", "scikit-learn's objectives, at their minimum", "ML Classification",
+        "lemmata.predict.linear_svm.sgd_classifier", "Linear classifiers by stochastic gradients", "ML Classification",
     ),
     "LinearSVC": Entry(
-        "lemmata.predict.linear_svm.estimator", "The widest margin between classes: hinge, squared hinge or hard",
+        "lemmata.predict.linear_svm.estimator", "Linear support vector machine",
         "ML Support Vector Machines", ("sklearn.svm.LinearSVC",),
     ),
     "SVC": Entry(
-        "lemmata.predict.svm.estimators", "The widest margin between classes, in the feature space of a kernel",
+        "lemmata.predict.svm.estimators", "Support vector machine with a kernel",
         "ML Application to SVM, Kernel trick", ("sklearn.svm.SVC",),
     ),
     "SVR": Entry(
-        "lemmata.predict.svm.estimators", "Regression that forgives errors up to ε, in the feature space of a kernel",
+        "lemmata.predict.svm.estimators", "Support vector regression with a kernel",
         "ML Kernel trick", ("sklearn.svm.SVR",),
     ),
     "KNeighborsClassifier": Entry(
-        "lemmata.predict.neighbours.estimators", "The label most frequent among the k nearest rows",
+        "lemmata.predict.neighbours.estimators", "k nearest neighbours, for classes",
         "ML k-Nearest Neighbors", ("sklearn.neighbors.KNeighborsClassifier",),
     ),
     "KNeighborsRegressor": Entry(
-        "lemmata.predict.neighbours.estimators", "The mean target of the k nearest rows", "ML k-Nearest Neighbors",
+        "lemmata.predict.neighbours.estimators", "k nearest neighbours, for numbers", "ML k-Nearest Neighbors",
         ("sklearn.neighbors.KNeighborsRegressor",),
     ),
     "NearestNeighbors": Entry(
-        "lemmata.predict.neighbours.estimators", "The exact nearest rows, and all rows within a radius",
+        "lemmata.predict.neighbours.estimators", "Exact nearest neighbours",
         "ML k-Nearest Neighbors", ("sklearn.neighbors.NearestNeighbors",),
     ),
     "KernelSmoother": Entry(
         "lemmata.predict.neighbours.smoothing",
-        "A mean of all targets in which nearer rows count more (Nadaraya–Watson)", "ML Kernel Regression",
+        "Kernel regression (Nadaraya–Watson)", "ML Kernel Regression",
     ),
     "KernelRidge": Entry(
-        "lemmata.predict.kernel_ridge", "Ridge regression in the feature space of a kernel",
+        "lemmata.predict.kernel_ridge", "Ridge regression with a kernel",
         "ML Kernelized ridge regression", ("sklearn.kernel_ridge.KernelRidge",),
     ),
     "Nystroem": Entry(
         "lemmata.predict.sampled_features",
-        "Features of a kernel from some of the rows, for linear models of many rows", "ML Kernel trick",
+        "Features of a kernel from some of the rows", "ML Kernel trick",
         ("sklearn.kernel_approximation.Nystroem",),
     ),
     "RBFSampler": Entry(
-        "lemmata.predict.sampled_features", "Random cosines whose products are near the RBF kernel's", "ML Kernel trick",
+        "lemmata.predict.sampled_features", "Random Fourier features of the RBF kernel", "ML Kernel trick",
         ("sklearn.kernel_approximation.RBFSampler",),
     ),
     "MLPClassifier": Entry(
-        "lemmata.nets.mlp.estimators", "Classes from layers of units, with backpropagation by hand", "CIL 4.1–4.2",
+        "lemmata.nets.mlp.estimators", "Multilayer perceptron for classes, by hand", "CIL 4.1–4.2",
         ("sklearn.neural_network.MLPClassifier",),
     ),
     "MLPRegressor": Entry(
-        "lemmata.nets.mlp.estimators", "Numbers from layers of units, with backpropagation by hand", "CIL 4.1–4.2",
+        "lemmata.nets.mlp.estimators", "Multilayer perceptron for numbers, by hand", "CIL 4.1–4.2",
         ("sklearn.neural_network.MLPRegressor",),
     ),
     "NeuralClassifier": Entry(
-        "lemmata.nets.estimators.supervised", "Any torch network that tells classes apart, trained by the one loop",
+        "lemmata.nets.estimators.supervised", "Any PyTorch network for classes",
         "CIL 4, ML Deep Learning",
     ),
     "NeuralRegressor": Entry(
-        "lemmata.nets.estimators.supervised", "Any torch network that predicts numbers, trained by the one loop",
+        "lemmata.nets.estimators.supervised", "Any PyTorch network for numbers",
         "CIL 4, ML Deep Learning",
     ),
     "AR": Entry(
-        "lemmata.generate.series.estimator", "Autoregressive process: forecasts, spectrum, exact likelihood", "CIL 5.1",
+        "lemmata.generate.series.estimator", "Autoregressive model of time series", "CIL 5.1",
         ("statsmodels.tsa.ar_model.AutoRegResultsWrapper",),
     ),
     "PixelCNN": Entry(
-        "lemmata.generate.pixels.estimator", "Images pixel by pixel, each from those before it: exact probabilities",
+        "lemmata.generate.pixels.estimator", "Images pixel by pixel, exact probabilities",
         "CIL 5.1.3",
     ),
     "WaveNet": Entry(
-        "lemmata.generate.pixels.estimator", "Sounds sample by sample, each from those before it: exact probabilities",
+        "lemmata.generate.pixels.estimator", "Sounds sample by sample, exact probabilities",
         "CIL 5.1",
     ),
     "NormalizingFlow": Entry(
-        "lemmata.generate.flows.estimator", "A density by bijections of a normal one: exact ln p, and samples", "CIL 5.2",
+        "lemmata.generate.flows.estimator", "A density by invertible maps: exact ln p, draws", "CIL 5.2",
     ),
     "VAE": Entry(
-        "lemmata.generate.vae.estimator", "A code that is spread like a normal: draws new rows, and bounds ln p(x)",
+        "lemmata.generate.vae.estimator", "Variational autoencoder: draws and a bound on ln p",
         "CIL 5.3",
     ),
     "Diffusion": Entry(
-        "lemmata.generate.diffusion.estimator", "Rows from noise, by a denoiser compared with the best linear one",
+        "lemmata.generate.diffusion.estimator", "Diffusion model: rows from noise, step by step",
         "CIL 5.5, ML Diffusion models",
     ),
 }  # fmt: skip

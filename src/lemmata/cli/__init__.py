@@ -23,12 +23,12 @@ Results go to stdout, everything else to stderr, so that commands can be joined 
 command runs: `lemmata --help` has to be quick.
 """
 
-from lemmata.cli import applying, commands, evaluating, ratings, topics, warm, words
+from lemmata.cli import applying, commands, evaluating, finding, ratings, topics, warm, words
 from lemmata.cli.shell import BAD_INPUT, BAD_USAGE, INTERRUPTED, NOT_CERTIFIED, OK, PIPE_CLOSED, app
 
 __all__ = [
     "BAD_INPUT", "BAD_USAGE", "INTERRUPTED", "NOT_CERTIFIED", "OK", "PIPE_CLOSED", "app", "applying", "commands",
-    "evaluating", "main", "ratings", "topics", "warm", "words",
+    "evaluating", "finding", "main", "ratings", "topics", "warm", "words",
 ]  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""The commands that every model has: demo, models, fit, certify, info, atlas."""
+"""The commands that every model has: demo, fit, certify, info, atlas."""
 
 from __future__ import annotations
 
@@ -38,37 +38,6 @@ def demo(
     results = play(out, quiet=as_json)
     if as_json:
         shell.print_json(results)
-
-
-@shell.command
-def models(
-    model: Annotated[
-        str | None, typer.Argument(metavar="[MODEL]", help="Show the parameters of one model.")
-    ] = None,
-    as_json: shell.AsJson = False,
-) -> None:
-    """List the models, or the parameters of one of them."""
-    if model is not None:
-        return _describe(shell.model_name(model), as_json)
-    if as_json:
-        return shell.print_json(
-            [{"name": name, **entry._asdict()} for name, entry in registry.MODELS.items()]
-        )
-    shell.print_table(
-        [(name, entry.summary, entry.source) for name, entry in registry.MODELS.items()]
-    )
-
-
-def _describe(name: str, as_json: bool) -> None:
-    from inspect import getdoc
-
-    cls = registry.model_class(name)
-    parameters = cls().get_params(deep=False)
-    if as_json:
-        return shell.print_json(
-            {"name": name, **registry.MODELS[name]._asdict(), "parameters": parameters}
-        )
-    print(getdoc(cls))
 
 
 @shell.command
@@ -172,7 +141,12 @@ def _fit_to_file(
         if check_all:
             model.certificate_ = model.certify(documents)
         return model, None
-    rows = table.read(data, holes=tables.takes_holes(model), images=hasattr(model, "input_shape"))
+    rows = table.read(
+        data,
+        holes=tables.takes_holes(model),
+        images=hasattr(model, "input_shape"),
+        series=tables.reads_series(type(model)),
+    )
     tables.needs_target(model, rows.y)
     tables.fit_whole(model, rows.X, rows.y, watch)
     if rows.names is not None:

@@ -39,8 +39,19 @@ UsageError: Any = typer.BadParameter.__base__
 
 
 IN_ORDER = (
-    *("demo", "models", "fit", "certify", "info", "predict", "transform", "sample", "evaluate"),
-    *("diagnose", "recommend", "topics", "nearest", "analogy", "atlas", "warm"),
+    *(
+        "demo",
+        "which",
+        "models",
+        "fit",
+        "certify",
+        "explain",
+        "info",
+        "predict",
+        "transform",
+        "sample",
+    ),
+    *("evaluate", "diagnose", "recommend", "topics", "nearest", "analogy", "atlas", "warm"),
 )
 
 

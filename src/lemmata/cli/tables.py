@@ -51,7 +51,13 @@ class TableOptions:
             )
 
     def read(
-        self, data: str, model: Any = None, *, holes: bool = False, images: bool = False
+        self,
+        data: str,
+        model: Any = None,
+        *,
+        holes: bool = False,
+        images: bool = False,
+        series: bool = False,
     ) -> Any:
         """Read the matrix in a file; for a model its columns, by name where both have names, so that order does not matter."""
         from lemmata.data import read_matrix
@@ -60,7 +66,10 @@ class TableOptions:
         if model is not None:
             options |= {"columns": column_names(model), "n_features": model.n_features_in_}
             holes, images = holes or takes_holes(model), hasattr(model, "input_shape")
+            series = reads_series(type(model))
         matrix = read_matrix(data, **options, holes=holes, images=images)
+        if series and matrix.X.shape[1] == 1:  # a series in the order of its rows
+            matrix = replace(matrix, X=matrix.X.T, names=None)
         if matrix.unused:
             names = ", ".join(map(repr, matrix.unused[:8])) + (
                 ", …" if len(matrix.unused) > 8 else ""
@@ -77,6 +86,11 @@ def completes(cls: type) -> bool:
     from lemmata.completion.base import CompletionModel
 
     return issubclass(cls, CompletionModel)
+
+
+def reads_series(cls: type) -> bool:
+    """Whether the rows of a class are series in time: one column of a file is then one series."""
+    return cls.__module__.startswith("lemmata.generate.series")
 
 
 def takes_holes(model: Any) -> bool:

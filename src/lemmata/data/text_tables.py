@@ -35,7 +35,7 @@ def read_csv(
     """Read a table of numbers; UnreadableData names the line and the column of what is none."""
     start, at = records.find_first_line(text)
     line = start.decode()
-    delimiter = delimiter or _delimiter(line)
+    delimiter = delimiter or find_delimiter(line)
     if decimal == delimiter:
         raise UnreadableData(
             f"its cells are separated by {delimiter!r}, which cannot be the decimal sign as well."
@@ -58,7 +58,7 @@ def read_csv(
     return Matrix(X, y, chosen, choice.unused_columns(names))
 
 
-def _delimiter(line: str) -> str:
+def find_delimiter(line: str) -> str:
     """Return what stands between the cells of the first line. 1,5;2,5 has more commas than semicolons, and they are decimal."""
     for delimiter in (";", "\t"):
         cells = line.strip().split(delimiter)
@@ -67,6 +67,11 @@ def _delimiter(line: str) -> str:
         ):
             return delimiter
     return max(DELIMITERS, key=line.count)
+
+
+def is_decimal_comma(cell: str) -> bool:
+    """Whether a cell is a number written 3,14."""
+    return DECIMAL_COMMA.fullmatch(cell) is not None
 
 
 def _header(cells: list[str], number: int, decimal: str) -> list[str] | None:

@@ -1,0 +1,359 @@
+"""Finding one's way: which models there are, which suit a file, and what a claim of a certificate means."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import textwrap
+from collections.abc import Iterator
+from inspect import getdoc, signature
+from typing import Annotated, Any
+
+import typer
+
+from lemmata import registry
+from lemmata.cli import shell
+
+# Each model stands below one task, with the words that people search for.
+TASKS: dict[str, dict[str, str]] = {
+    "predict a number": {
+        "LinearRegression": "ols ordinary least squares", "Ridge": "l2 tikhonov", "RidgeCV": "l2",
+        "Lasso": "l1 sparse", "LassoCV": "l1 sparse", "LassoPath": "l1 sparse lars regularisation path",
+        "ElasticNet": "l1 l2", "ElasticNetCV": "l1 l2", "RobustRegression": "outliers tukey lad",
+        "HuberRegressor": "outliers robust", "SVR": "svm", "KernelRidge": "rbf gaussian process",
+        "KNeighborsRegressor": "knn nearest", "KernelSmoother": "nadaraya watson", "MLPRegressor": "neural network",
+        "NeuralRegressor": "neural network pytorch deep",
+    },
+    "predict a class": {
+        "LogisticRegression": "logit softmax multinomial", "LogisticRegressionCV": "logit", "RidgeClassifier": "l2",
+        "SGDClassifier": "online", "LinearSVC": "svm", "SVC": "svm rbf", "KNeighborsClassifier": "knn nearest",
+        "MLPClassifier": "neural network", "NeuralClassifier": "neural network pytorch deep cnn convnet resnet vit transformer",
+        "FastTextClassifier": "text sentiment",
+    },
+    "reduce dimensions, code": {
+        "PCA": "principal components svd", "IncrementalPCA": "online", "KernelPCA": "rbf", "TruncatedSVD": "lsa lsi",
+        "LinearAutoencoder": "", "Autoencoder": "neural network deep", "DictionaryLearning": "k-svd sparse coding",
+        "SparseCoder": "omp matching pursuit", "Nystroem": "kernel features", "RBFSampler": "random fourier features",
+    },
+    "cluster, estimate densities": {
+        "KMeans": "k-means clustering", "MiniBatchKMeans": "k-means clustering online", "LightweightCoreset": "sampling",
+        "GaussianMixture": "gmm em clustering", "Mixture": "em clustering", "NearestNeighbors": "knn search index",
+    },
+    "complete a matrix, recommend": {
+        "ALS": "recommender collaborative filtering implicit", "SGDFactorization": "recommender svd funk biases",
+        "SoftImpute": "missing values nuclear norm", "SingularValueThresholding": "svt nuclear norm",
+        "SingularValueProjection": "iht", "ImputedSVD": "missing values", "RankOne": "", "MeanRatings": "baseline",
+    },
+    "find topics and parts": {
+        "LDA": "topic model gibbs", "LatentDirichletAllocation": "topic model", "PLSA": "topic model",
+        "NMF": "nonnegative parts",
+    },
+    "embed words and sentences": {
+        "SkipGram": "word2vec cbow fasttext embeddings", "GloVe": "embeddings", "PMI": "embeddings",
+        "Alignment": "translation procrustes bilingual", "SentenceVectors": "sif doc2vec",
+        "SentenceEmbedding": "sent2vec doc2vec",
+    },
+    "forecast, generate": {
+        "AR": "time series autoregression yule-walker burg forecast", "PixelCNN": "images autoregressive",
+        "WaveNet": "audio sound", "NormalizingFlow": "realnvp glow nice spline density", "VAE": "variational autoencoder",
+        "Diffusion": "ddpm denoising score",
+    },
+}  # fmt: skip
+
+
+def search_models(word: str) -> list[str]:
+    """Models in whose name, summary, task or keywords a word begins like this one, in the order of the tasks."""
+    wanted = re.compile(r"\b" + re.escape(word.lower()))
+    return [
+        name
+        for task, names in TASKS.items()
+        for name, keywords in names.items()
+        if wanted.search(f"{name} {registry.MODELS[name].summary} {task} {keywords}".lower())
+    ]
+
+
+@shell.command
+def models(
+    model: Annotated[
+        str | None,
+        typer.Argument(metavar="[MODEL|WORD]", help="One model, or a word to look for: word2vec."),
+    ] = None,
+    everything: Annotated[
+        bool, typer.Option("--all", help="Show all parameters of a model.")
+    ] = False,
+    as_json: shell.AsJson = False,
+) -> None:
+    """List the models by task, find some by a word, or describe one."""
+    known = {name.lower(): name for name in registry.MODELS}
+    if model is not None and model.lower() in known:
+        return _describe(known[model.lower()], everything, as_json)
+    found = list(registry.MODELS) if model is None else search_models(model)
+    if not found:
+        shell.model_name(str(model))  # names the nearest
+    if as_json:
+        return shell.print_json(
+            [{"name": name, **registry.MODELS[name]._asdict()} for name in found]
+        )
+    for number, (task, names) in enumerate(TASKS.items()):
+        lines = [
+            f"  {name:<25}  {registry.MODELS[name].summary}" for name in names if name in found
+        ]
+        if lines:
+            print("\n" * bool(number and model is None) + task, *lines, sep="\n")
+    if model is None:
+        print("\nlemmata models WORD finds some, lemmata models NAME describes one.")
+
+
+SHOWN = 6  # parameters of a model that are described at first
+SELDOM = {
+    "copy",
+    "copy_X",
+    "verbose",
+    "checkpoint",
+    "time_limit",
+    "random_state",
+    "warm_start",
+    "n_jobs",
+}
+
+
+def _describe(name: str, everything: bool, as_json: bool) -> None:
+    cls, entry = registry.model_class(name), registry.MODELS[name]
+    values = {word: one.default for word, one in signature(cls).parameters.items()}
+    if as_json:
+        return shell.print_json({"name": name, **entry._asdict(), "parameters": values})
+    if everything:
+        return print(getdoc(cls))
+    task = next((task for task, names in TASKS.items() if name in names), "")
+    print(f"{name}: {entry.summary} ({task}; {entry.source})\n")
+    declared = cls.declared_parameters
+    used = [one for one in values if one not in SELDOM and values[one] != "deprecated"]
+    for word in used[:SHOWN]:
+        meaning = declared[word].meaning if word in declared else ""
+        _say_under(f"  {word}={values[word]!r}", " ".join(str(meaning).split()))
+    if len(used) > SHOWN:
+        print(f"  … {len(values) - SHOWN} more: lemmata models {name} --all")
+    print("\nclaims:")
+    for claim in (*getattr(cls, "claims", ()), *getattr(cls, "more_claims", ())):
+        _say_under(f"  {claim.name} [{claim.kind}]", claim.sentence)
+    if entry.counterparts:
+        _say_under("\nalso certifies", ", ".join(entry.counterparts))
+    print(f"\n  $ lemmata fit {name.lower()} DATA --save model.lemma")
+
+
+def _say_under(head: str, text: str) -> None:
+    """Print a head and, indented below it, a text of at most 80 columns."""
+    print(head)
+    if text:
+        print(textwrap.fill(text, 80, initial_indent=" " * 6, subsequent_indent=" " * 6))
+
+
+# --- which model suits a file -----------------------------------------------------------------------------------------
+
+
+@shell.command
+def which(
+    data: shell.DataFile,
+    target: Annotated[
+        str | None, typer.Option(metavar="COLUMN", help="The column to predict, by its name.")
+    ] = None,
+    as_json: shell.AsJson = False,
+) -> None:
+    """Say what is in a file, which models suit it and why, with commands that run as printed.
+
+    Of a large text only the beginning is read."""
+    from lemmata.data import inspect_file
+
+    found = inspect_file(data)
+    facts = _describe_file(found)
+    proposals = [(model, why, _complete(words)) for model, why, words in _propose(found, target)]
+    if as_json:
+        names = ("model", "why", "command")
+        return shell.print_json(
+            {"file": data, "kind": found.kind, "rows": found.n_rows, "facts": facts,
+             "models": [dict(zip(names, one, strict=True)) for one in proposals]}
+        )  # fmt: skip
+    shell.say("\n".join(facts))
+    for model, why, command in proposals:
+        shell.say(f"\n{model}: {why}\n  $ {command}")
+
+
+def _complete(words: str) -> str:
+    """A command line from its arguments: a fit is saved."""
+    if words.startswith(("diagnose", "which")):
+        return f"lemmata {words}"
+    return f"lemmata fit {words} --save model.lemma"
+
+
+def _describe_file(found: Any) -> list[str]:
+    """What is in a file, in a few lines."""
+    about = "" if found.counted else "about "
+    if found.kind == "images":
+        size = " × ".join(map(str, found.shape))
+        return [f"{found.path}: {found.n_rows:,} images of {size}"]
+    if not found.columns:
+        return [f"{found.path}: {found.kind}, {about}{found.n_rows:,} lines"]
+    size = f"{about}{found.n_rows:,} rows × {len(found.columns):,} columns"
+    lines = [f"{found.path}: {found.kind}, {size}"]
+    for kind in ("number", "whole number", "classes", "text", "empty"):
+        some = [one for one in found.columns if one.kind == kind]
+        if some:
+            counts = {
+                one.name: f" ({one.distinct})" if kind == "classes" else "" for one in some[:6]
+            }
+            names = ", ".join(name + count for name, count in counts.items())
+            more = f" and {len(some) - 6:,} more" if len(some) > 6 else ""
+            lines.append(f"  {kind}: {names}{more}")
+    if any(0 < one.missing < 1 for one in found.columns):
+        worst = max((one for one in found.columns if one.missing < 1), key=lambda one: one.missing)
+        lines.append(f"  cells are empty, most in {worst.name} ({worst.missing:.0%})")
+    return lines
+
+
+# For data that is no table: models, why, and the arguments of `lemmata fit`.
+BY_KIND = {
+    "ratings": (
+        ("diagnose", "how much of the matrix these entries determine", "diagnose {} --rank 10"),
+        ("ALS", "low-rank completion, for recommendations", "als {} --test 0.1"),
+    ),
+    "labelled texts": (("FastTextClassifier", "classes of texts, in seconds", "fasttextclassifier {}"),),
+    "texts": (
+        ("SkipGram", "vectors of words (word2vec)", "skipgram {} --set min_count=2"),
+        ("LDA", "topics, a document on each line", "lda {} --set n_components=10"),
+    ),
+    "images": (
+        ("Autoencoder", "codes of a few numbers", "autoencoder {}"),
+        ("VAE", "draws new images", "vae {}"),
+    ),
+    "sparse table": (("LogisticRegression", "classes from many sparse columns", "logisticregression {}"),),
+}  # fmt: skip
+
+
+def _propose(found: Any, target: str | None) -> Iterator[tuple[str, str, str]]:
+    """Models for a file, why, and the arguments of `lemmata fit`."""
+    path = shlex.quote(found.path)
+    if found.kind in BY_KIND:
+        yield from ((model, why, words.format(path)) for model, why, words in BY_KIND[found.kind])
+    elif target is not None:
+        yield from _propose_prediction(found, target, path)
+    else:
+        yield from _propose_structure(found, path)
+
+
+def _options(found: Any, besides: str | None = None) -> str:
+    """Options that leave out the columns which are no numbers."""
+    unusable = [one.name for one in found.columns if not one.is_numeric and one.name != besides]
+    return "".join(f" --drop {shlex.quote(name)}" for name in unusable)
+
+
+def _numeric(found: Any, besides: str | None = None) -> list[Any]:
+    columns = [one for one in found.columns if one.is_numeric and one.name != besides]
+    if not columns:
+        raise ValueError(
+            f"{found.path} has no column of numbers{' besides the target' if besides else ''}: no model takes it as it is. "
+            "Turn classes into columns of 0 and 1 (pandas.get_dummies), or save texts as .txt, one on each line."
+        )
+    return columns
+
+
+def _propose_prediction(found: Any, target: str, path: str) -> Iterator[tuple[str, str, str]]:
+    by_name = {one.name: one for one in found.columns}
+    if target not in by_name:
+        raise typer.BadParameter(
+            f"there is no column {target!r}{shell.nearest(target, by_name)}", param_hint="--target"
+        )
+    column, features = by_name[target], _numeric(found, target)
+    rest = f"{path} --target {shlex.quote(target)}{_options(found, target)}"
+    gaps = [one for one in (*features, column) if one.missing]
+    if gaps:
+        raise ValueError(
+            f"cells are empty (most in {max(gaps, key=lambda one: one.missing).name}), and models that predict take no gaps: "
+            "fill or drop them first."
+        )
+    small = found.n_rows <= 20_000
+    few = column.kind == "classes" or (column.kind == "whole number" and column.distinct <= 10)
+    if few:
+        why = f"{target} has {column.distinct} classes; linear, quick, read by its weights"
+        yield "LogisticRegression", why, f"logisticregression {rest}"
+        if small:
+            yield "SVC", "curved boundaries, for some ten thousand rows", f"svc {rest}"
+        yield "MLPClassifier", "a small network, for many rows", f"mlpclassifier {rest}"
+    elif column.is_numeric:
+        why = f"{target} is a number; an interval for every weight"
+        yield "LinearRegression", why, f"linearregression {rest}"
+        if len(features) > 10:
+            yield "LassoCV", f"which of {len(features):,} columns matter", f"lassocv {rest}"
+        if small:
+            yield "SVR", "curved, for some ten thousand rows", f"svr {rest}"
+    else:
+        raise ValueError(
+            f"{target} is {column.kind} of {column.distinct:,} different values; a target is a number, or one of a few classes."
+        )
+
+
+def _propose_structure(found: Any, path: str) -> Iterator[tuple[str, str, str]]:
+    features = _numeric(found)
+    rest = f"{path}{_options(found)}"
+    if len(features) == 1:
+        yield "AR", "one column: a series in the order of its rows", f"ar {rest}"
+    elif any(one.missing for one in features):
+        why = "clusters of rows with empty cells"
+        yield "GaussianMixture", why, f"gaussianmixture {rest} --set n_components=3"
+    else:
+        k, why = min(3, len(features)), f"the main directions of {len(features):,} columns"
+        yield "PCA", why, f"pca {rest} --set n_components={k}"
+        yield "KMeans", "groups of similar rows", f"kmeans {rest} --set n_clusters=3"
+    classes = [one.name for one in found.columns if one.kind == "classes"]
+    if classes:
+        why = f"if {classes[-1]} is what you want to predict"
+        yield "a classifier", why, f"which {path} --target {shlex.quote(classes[-1])}"
+
+
+# --- what a claim means -----------------------------------------------------------------------------------------------
+
+
+@shell.command
+def explain(
+    claim: Annotated[str, typer.Argument(metavar="CLAIM", help="As a certificate names it.")],
+    as_json: shell.AsJson = False,
+) -> None:
+    """Explain a claim of a certificate: sentence, theorem, source, and the models that have it."""
+    homes: dict[tuple[str, str], list[str]] = {}
+    known: dict[str, Any] = {}
+    for model in registry.MODELS:
+        try:
+            cls = registry.model_class(model)
+        except ModuleNotFoundError:
+            continue  # of an extra that is not installed
+        for one in (*getattr(cls, "claims", ()), *getattr(cls, "more_claims", ())):
+            known[one.name] = one
+            if one.name == claim.lower():
+                homes.setdefault((one.sentence, one.source), []).append(model)
+                known[f"{one.sentence} {one.source}"] = one
+    if not homes:
+        names = [name for name in known if " " not in name]
+        raise typer.BadParameter(
+            f"no certificate has a claim {claim!r}{shell.nearest(claim, names)}", param_hint="CLAIM"
+        )
+    found = []
+    for (sentence, source), owners in homes.items():
+        one = known[f"{sentence} {source}"]
+        theorem = getdoc(one.check) or ""
+        found.append({"sentence": sentence, "kind": one.kind, "confidence": one.confidence,
+                      "source": source, "theorem": theorem, "models": owners})  # fmt: skip
+    if as_json:
+        return shell.print_json({"claim": claim.lower(), "statements": found})
+    print(claim.lower())
+    for each in found:
+        sure = f" {100 * each['confidence']:.6g} %" if each["kind"] == "statistical" else ""
+        print()
+        for word, text in (
+            ("claim", each["sentence"]), ("kind", each["kind"] + sure), ("source", each["source"]),
+            ("theorem", " ".join(each["theorem"].split())), ("models", ", ".join(each["models"])),
+        ):  # fmt: skip
+            if text:
+                indent = " " * 11
+                print(
+                    textwrap.fill(text, 80, initial_indent=f"  {word:<9}", subsequent_indent=indent)
+                )
+    print(f"\nHow often it was wrong on planted cases: docs/audit.md, {claim.lower()}.")
