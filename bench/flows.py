@@ -1,5 +1,6 @@
-"""Density of two moons by flows beside zuko, where installed, and plain PyTorch: ./run bench flows; bits of images:
-python -m bench.flows images EPOCHS (3), which prints seconds and CPU seconds of Glow and RealNVP on Fashion-MNIST.
+"""Density of two moons by flows beside zuko and normflows, where installed, and plain PyTorch: ./run bench flows (5 minutes).
+
+    python -m bench.flows images --minutes 15      bits/dim of Fashion-MNIST by Glow and RealNVP, each for so long
 
 200 steps of 1,024 rows through 8 affine couplings with networks of 64-64 units, Adam at 1e-3, the same for all; quality is ln p
 of new rows, the mean of five seeds. Then whole fits of 90,000 rows: the true density has −ln p = 1.600.
@@ -7,14 +8,17 @@ of new rows, the mean of five seeds. Then whole fits of 90,000 rows: the true de
 
 from __future__ import annotations
 
+import argparse
 import math
+import statistics
 import time
+from contextlib import suppress
+from functools import partial
 from typing import Any
 
 import torch
 from sklearn.datasets import make_moons
 
-from bench.helpers.harness import compare
 from lemmata import NormalizingFlow, config
 
 STEPS, BATCH, LAYERS, WIDTH, SEEDS = 200, 1024, 8, 64, 5
@@ -68,6 +72,17 @@ def zuko_flow() -> Any:
     return flow, lambda x: flow().log_prob(x)
 
 
+def normflows_flow() -> Any:
+    import normflows as nf
+
+    parts = []
+    for _ in range(LAYERS):
+        net = nf.nets.MLP([1, WIDTH, WIDTH, 2], init_zeros=True)
+        parts += [nf.flows.AffineCouplingBlock(net), nf.flows.Permute(2, mode="swap")]
+    flow = nf.NormalizingFlow(nf.distributions.DiagGaussian(2, trainable=False), parts)
+    return flow, flow.log_prob
+
+
 def moons() -> Any:
     X, _ = make_moons(100_000, noise=0.08, random_state=0)
     return ((X - X.mean(0)) / X.std(0)).astype("float32")
@@ -86,32 +101,33 @@ def compare_steps(X: Any) -> None:
         with config(certificate=False):
             return model.fit(some).module_.log_prob
 
-    def density(log_prob: Any) -> float:
-        with torch.no_grad():
-            return float(log_prob(new).mean())
-
-    makers: dict[str, Any] = {"plain PyTorch": plain}
-    try:
-        import zuko  # noqa: F401
-
-        makers["zuko"] = zuko_flow
-    except ModuleNotFoundError:
-        print("zuko is not installed: not compared")
-    systems = {"lemmata": lambda: ours(0)}
-    systems |= {name: lambda make=make: train(make, rows, 0) for name, make in makers.items()}
-    compare(
-        f"RealNVP, two moons, {STEPS} steps of {BATCH:,} rows",
-        systems,
-        density,
-        target=0.95,
-        rounds=3,
+    systems = {"lemmata": ours}
+    for name, make in (
+        ("plain PyTorch", plain),
+        ("zuko", zuko_flow),
+        ("normflows", normflows_flow),
+    ):
+        with suppress(ModuleNotFoundError):
+            make()
+            systems[name] = partial(train, make, rows)
+    times: dict[str, list[float]] = {name: [] for name in systems}
+    losses: dict[str, list[float]] = {name: [] for name in systems}
+    for seed in range(-1, SEEDS):  # the first warms up
+        for name, fit in systems.items():
+            begin = time.perf_counter()
+            log_prob = fit(max(seed, 0))
+            if seed >= 0:
+                times[name].append(time.perf_counter() - begin)
+                with torch.no_grad():
+                    losses[name].append(-float(log_prob(new).mean()))
+    print(
+        f"RealNVP, two moons, {STEPS} steps of {BATCH:,} rows, {SEEDS} seeds in turns (ours with the whole fit)"
     )
-    trained = {"lemmata": ours} | {
-        name: lambda seed, make=make: train(make, rows, seed) for name, make in makers.items()
-    }
-    for name, fit in trained.items():
-        mean = sum(-density(fit(seed)) for seed in range(SEEDS)) / SEEDS
-        print(f"  −ln p after {STEPS} steps, mean of {SEEDS} seeds   {name:15} {mean:.3f}")
+    for name in systems:
+        ratio = statistics.median(b / a for a, b in zip(times["lemmata"], times[name], strict=True))
+        speed = f"{STEPS / statistics.median(times[name]):4.0f} steps/s, {ratio:.2f}x our time"
+        print(f"  {name:15} {speed}   −ln p {statistics.mean(losses[name]):.3f}", flush=True)
+    print("  aims: zuko >= 1.5x, plain PyTorch >= 0.95x, −ln p not above zuko's")
 
 
 def fit_whole(X: Any) -> None:
@@ -121,36 +137,43 @@ def fit_whole(X: Any) -> None:
         took, found = time.perf_counter() - begin, -model.score(X[90_000:])
         met = "met" if found <= ENOUGH and took <= SECONDS else "MISSED"
         print(
-            f"  fit, {recipe:8} {epochs} epochs of 90,000 rows   −ln p {found:.3f} in {took:.0f} s   {met}"
+            f"  fit, {recipe:8} {epochs} epochs of 90,000 rows   −ln p {found:.3f} in {took:.0f} s   {met}",
+            flush=True,
         )
 
 
-def fit_images(epochs: int = 3) -> None:
-    """Bits per pixel of test images: Glow and RealNVP of the same size, epochs and batches; independent pixels take 4.60."""
+def fit_images(minutes: float) -> None:
+    """Bits per pixel of test images: Glow and RealNVP of one size for the same time; independent pixels take 4.60."""
     from lemmata.data import fashion_mnist
 
     train, test = (fashion_mnist(part).X.reshape(-1, 1, 28, 28) for part in ("train", "test"))
     settings = {"n_transforms": 6, "widths": (48, 48), "batch_size": 128, "learning_rate": 2e-3}
+    settings |= {"warmup": 0.02, "clip": 50.0, "test_fraction": 0.0, "random_state": 0}
     for recipe in ("glow", "realnvp"):
-        begin, worked = time.perf_counter(), time.process_time()
         with config(certificate=False):
-            model = NormalizingFlow(
-                recipe, max_iter=epochs, warmup=0.02, clip=50.0, test_fraction=0.0, random_state=0, **settings
-            ).fit(train)  # fmt: skip
+            begin = time.perf_counter()
+            NormalizingFlow(recipe, max_iter=1, **settings).fit(train[:6000])
+            rows = int(6000 * 60 * minutes / (time.perf_counter() - begin))
+            epochs = max(1, round(rows / len(train)))
+            some = train[: rows // epochs]
+            begin, worked = time.perf_counter(), time.process_time()
+            model = NormalizingFlow(recipe, max_iter=epochs, **settings).fit(some)
         took, worked = time.perf_counter() - begin, time.process_time() - worked
         bits = model.bits_per_dim(test[:2000])
-        print(f"  {recipe:8} {epochs} epochs in {took:.0f} s, {worked:.0f} s of CPU: at most {bits:.3f} bits/dim")  # fmt: skip
+        print(f"  {recipe:8} {epochs} epochs of {len(some):,} images in {took:.0f} s, {worked:.0f} s of CPU: "
+              f"at most {bits:.3f} bits/dim (aim 3.6)", flush=True)  # fmt: skip
 
 
-def main(*wanted: str) -> None:
-    if wanted[:1] == ("images",):
-        return fit_images(*map(int, wanted[1:]))
+def main(part: str = "moons", minutes: float = 15.0) -> None:
+    if part == "images":
+        return fit_images(minutes)
     X = moons()
     compare_steps(X)
     fit_whole(X)
 
 
 if __name__ == "__main__":
-    import sys
-
-    main(*sys.argv[1:])
+    parser = argparse.ArgumentParser()
+    parser.add_argument("part", nargs="?", default="moons", choices=("moons", "images"))
+    parser.add_argument("--minutes", type=float, default=15.0)
+    main(**vars(parser.parse_args()))

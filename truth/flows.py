@@ -6,6 +6,7 @@ A flow of a rotated and bent normal density is built by hand, so that it is know
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Iterator
 
@@ -132,6 +133,63 @@ def fits(seed: int) -> Iterator[Case]:
         gains = _share_of_gains(model.score_samples(many), learned, many) > 0.5
         truths = {"inverts": True, "log_det_true": True, "statements_true": True}
         yield Case(label, model.certify(X), {**truths, "beats_independent": gains})
+
+
+@problems(seeds=12, quick=1)
+def classes(seed: int) -> Iterator[Case]:
+    """Fits with classes; the same with labels of other rows, shares that add up to 2, a class whose determinant is dropped."""
+    import torch
+
+    from lemmata.generate.flows import ClassAffine
+
+    class Dropping(ClassAffine):
+        def inverse(self, x, y):
+            z, log_det = super().inverse(x, y)
+            return z, torch.where(y == 1, 0.0, log_det)
+
+    rng = np.random.default_rng(seed)
+    y = rng.choice(3, size=20_900, p=[0.5, 0.3, 0.2])
+    rows = rng.normal(scale=3, size=(3, 2))[y] + rng.uniform(0.2, 0.9, (3, 1))[y] * rng.normal(size=(len(y), 2))  # fmt: skip
+    X, labels = rows[:900], y[:900]
+    settings = {"n_transforms": 3, "widths": (32,), "max_iter": 10, "random_state": seed}
+    model = NormalizingFlow(**settings).fit(X, labels)
+    gains = _share_of_gains(
+        model.score_samples(rows[900:]), np.delete(X, model.test_rows_, axis=0), rows[900:]
+    )
+    good = dict.fromkeys(("inverts", "log_det_true", "statements_true"), True)
+    truths = {**good, "beats_independent": gains > 0.5}
+    yield Case("classes", model.certify(X, labels, seconds=60), truths, easy=good)
+    found = model.certify(X, rng.permutation(labels))
+    yield Case("labels of others", found, {"statements_true": False}, easy=("statements_true",))
+    twice = copy.deepcopy(model)
+    twice.module_.shares *= 2
+    yield Case("shares add up to 2", twice.certify(X, labels), {"beats_independent": False})
+    dropped = copy.deepcopy(model)
+    dropped.module_.transforms[0].__class__ = Dropping
+    truths = {"inverts": True, "log_det_true": False, "beats_independent": False, "statements_true": False}  # fmt: skip
+    yield Case("a dropped class", dropped.certify(X, labels), truths, easy=("log_det_true",))
+
+
+@problems(seeds=8, quick=1)
+def images_of_levels(seed: int) -> Iterator[Case]:
+    """Glow of 2 × 2 images of two levels, tied and independent; P of all 16 by 2,000 draws from each cell."""
+    rng = np.random.default_rng(seed)
+    cells, images = rng.random((2000, 4)), 2.0 + (np.arange(16)[:, None] >> np.arange(4) & 1)
+    settings = {"n_transforms": 4, "widths": (8,), "max_iter": 10, "random_state": seed}
+    for label, tie in (("tied", 0.1), ("independent", 0.5)):
+        rows = (rng.random((10_600, 1)) < 0.5) ^ (rng.random((10_600, 4)) < tie)
+        X, many = 2.0 + rows[:600].reshape(-1, 1, 2, 2), rows[600:] @ (1 << np.arange(4))
+        model = NormalizingFlow("glow", **settings).fit(X)
+        draws = [np.exp(model.score_samples((one + cells).reshape(-1, 1, 2, 2))) for one in images]
+        learned = np.delete(rows[:600], model.test_rows_, axis=0)
+        shares = (learned.sum(axis=0) + 0.5) / (len(learned) + 1)
+        other = np.where(images == 3, shares, 1 - shares).prod(axis=1)
+        gains = (np.mean(draws, axis=1) > other)[many].mean() > 0.5
+        good = dict.fromkeys(("inverts", "log_det_true", "statements_true"), True)
+        yield Case(label, model.certify(X, seconds=60), {**good, "beats_independent": gains}, easy=good)  # fmt: skip
+        liar = copy.deepcopy(model)
+        liar.levels_ = np.array([2.0, 4.0])  # cells twice as wide, which overlap
+        yield Case(f"{label}, wide cells", liar.certify(X), {"beats_independent": False})
 
 
 @problems(seeds=12, quick=1)

@@ -153,6 +153,12 @@ def fits(seed):
     with torch.no_grad():
         liar.module_.place[0, 0, 0] = np.nan
     yield case("a NaN", liar.certify(X, seconds=60), attributes_sound=False)
+    y = rng.integers(0, 2, 600)
+    X[y == 1] = 3 - X[y == 1]
+    model = PixelCNN(**settings, max_iter=3).fit(X, y)
+    found = model.certify(X, y, seconds=60)
+    yield case("classes", found, attributes_sound=True, statements_true=True, causal=True)
+    yield case("labels of others", model.certify(X, 1 - y, seconds=60), statements_true=False)
     X = draw(300, False)
     loose = PixelCNN(**settings, max_iter=15, test_fraction=0.4).fit(X)
     yield Case("independent", loose.certify(X, seconds=60), {"beats_independent": False})

@@ -146,6 +146,9 @@ def test_classes_orders_channels_and_bytes_come_back_as_they_came(tmp_path):
     assert np.median(drawn[:, 0]) == 64
     assert np.median(drawn[:, 1]) == 0
     assert model.score(X, y) > model.score(X) > model.score(X, y[::-1])
+    assert model.certify(X, y)["statements_true"].verdict == "holds"
+    assert model.certify(X, y[::-1])["statements_true"].verdict == "fails"
+    assert model.certify(X)["statements_true"].verdict == "can't tell"
     lemmata.save(model, tmp_path / "m.lemma")
     back = lemmata.load(tmp_path / "m.lemma")
     assert (back.sample(3, random_state=1) == model.sample(3, random_state=1)).all()

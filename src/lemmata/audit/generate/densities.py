@@ -139,6 +139,15 @@ def log_density(fit: k.Fit, rows: Array, places: Array | None = None) -> Array:
     return values
 
 
+def stated_classes(fit: k.Fit, some: Array) -> Array | None:
+    """Places of the classes that rows were given in training, None of fits without. CannotTell where they are not passed."""
+    if fit.get("classes_") is None:
+        return None
+    if fit.y is None:
+        raise k.CannotTell("loss_ is of rows given their classes: pass y")
+    return np.asarray(fit.y)[some]
+
+
 def require_repeatable(fit: k.Fit, rows: Array) -> None:
     """Raise CannotTell where ln p of the same rows changes from call to call (dropout left on)."""
     first, again = (log_density(fit, rows[:TWICE]) for _ in range(2))

@@ -30,8 +30,9 @@ from lemmata.audit.generate.densities import (
     mass_one,
     new_rows,
     require_mass,
+    stated_classes,
 )
-from lemmata.audit.generate.pixels import independent_levels, levels_of
+from lemmata.audit.generate.pixels import independent_levels, levels_of, places_of
 from lemmata.audit.kernel import claims as k
 from lemmata.audit.kernel.attributes import attributes_sound, discrepancy, statements_true
 from lemmata.audit.nets.modules import rows_of
@@ -262,6 +263,8 @@ def beats_independent(fit: k.Fit) -> k.Evidence:
         return compare_with_independent(fit)
     found, rng = new_rows(fit), np.random.default_rng((7, len(rows)))
     step = float(np.diff(levels_of(fit)).mean())
+    if (np.abs(levels_of(fit)[places_of(fit, rows)] - rows) > 1e-3 * step).any():
+        raise k.CannotTell("new rows hold numbers that are none of levels_")
     draws = [log_density(fit, rows + step * rng.random(rows.shape)) for _ in range(DRAWS)]
     bound = logsumexp(draws, axis=0) - math.log(DRAWS) + rows.shape[1] * math.log(step)
     baseline = independent_levels(fit, found.train, found.weights, rows)
@@ -301,15 +304,10 @@ def _slopes(module: Any) -> Iterator[tuple[str, float]]:
 def _statement_errors(fit: k.Fit) -> Mapping[str, float]:
     """loss_ : the mean of −ln p(x), with classes of −ln p(x|y), over the rows that it is of."""
     some, weights = stated_rows(fit)
-    places = None
     rows = rows_of(fit.data, some).astype(np.float64)
     if fit.get("levels_") is not None:  # at the middle of their cells
         rows += float(np.diff(levels_of(fit)).mean()) / 2
-    if fit.get("classes_") is not None:
-        if fit.y is None:
-            raise k.CannotTell("it is of rows given their classes: pass y")
-        places = np.asarray(fit.y)[some]
-    values = -log_density(fit, rows, places)
+    values = -log_density(fit, rows, stated_classes(fit, some))
     size = 1 + float(np.abs(values).mean()) + fit.data.shape[1]
     loss = float(np.average(values, weights=weights))
     return {"loss_": discrepancy(fit.loss_, loss, size, k.rounding(float_type(fit), 4096))}

@@ -25,6 +25,7 @@ from lemmata.audit.generate.densities import (
     log_density,
     new_rows,
     require_repeatable,
+    stated_classes,
 )
 from lemmata.audit.kernel import claims as k
 from lemmata.audit.kernel.attributes import attributes_sound, discrepancy, statements_true
@@ -72,25 +73,28 @@ def places_of(fit: k.Fit, rows: Array) -> Array:
     return np.searchsorted((v[:-1] + v[1:]) / 2, rows)
 
 
-def log_probabilities(fit: k.Fit, rows: Array) -> Array:
-    """(n,): ln P of rows, from the logits that the network gives at every number; with classes, summed over them."""
+def log_probabilities(fit: k.Fit, rows: Array, classes: Array | None = None) -> Array:
+    """(n,): ln P of rows, from the logits that the network gives at every number. With classes those of rows given theirs, or
+    else summed over them."""
     if not fit.has("module_"):
         return log_density(fit, rows)
     import torch
 
     net, found = in_float64(fit), []
-    shares = net.shares.numpy() if fit.get("classes_") is not None else None
+    shares = net.shares.numpy() if fit.get("classes_") is not None else np.ones(1)
     step = max(1, NUMBERS // (rows.shape[1] * len(fit.levels_)))
     for start in range(0, len(rows), step):
         some = rows[start : start + step]
         x, places = unflatten(fit, np.asarray(some, np.float64)).first, places_of(fit, some)
-        given = (
-            [()] if shares is None else [(torch.full((len(x),), c),) for c in range(len(shares))]
-        )
+        given: list[Any] = [()]
+        if classes is not None:
+            given = [(torch.from_numpy(classes[start : start + step]),)]
+        elif fit.get("classes_") is not None:
+            given = [(torch.full((len(x),), c),) for c in range(len(shares))]
         with torch.no_grad():
             logs = [torch.log_softmax(net(x, *one), 1).flatten(2).numpy() for one in given]
         each = [np.take_along_axis(one, places[:, None], 1).sum(axis=(1, 2)) for one in logs]
-        found.append(each[0] if shares is None else logsumexp(each, axis=0, b=shares[:, None]))
+        found.append(logsumexp(each, axis=0, b=shares[:, None]) if len(each) > 1 else each[0])
     return np.concatenate(found)
 
 
@@ -194,9 +198,8 @@ def _unsound(fit: k.Fit) -> Iterator[str]:
 def _statement_errors(fit: k.Fit) -> Mapping[str, float]:
     """loss_ : the mean of −ln P, with classes of −ln P(x|y), over the rows that it is of."""
     some, weights = stated_rows(fit)
-    if fit.get("classes_") is not None:
-        raise k.CannotTell("loss_ is given the classes")
-    values = -log_probabilities(fit, rows_of(fit.data, some))
+    classes = stated_classes(fit, some)
+    values = -log_probabilities(fit, rows_of(fit.data, some), classes)
     loss = float(np.average(values, weights=weights))
     size = loss + fit.data.shape[1]
     return {"loss_": discrepancy(fit.loss_, loss, size, k.rounding(float_type(fit), 4096))}

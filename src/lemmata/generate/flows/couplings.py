@@ -82,7 +82,7 @@ class _Coupling(nn.Module):
         if conv:  # at first the identity, as deep flows of images need it
             nn.init.zeros_(layers[-1].weight)
             nn.init.zeros_(layers[-1].bias)  # type: ignore[arg-type]
-        self.net = nn.Sequential(layers[0], *(part for one in layers[1:] for part in (nn.ReLU(), one)))  # fmt: skip
+        self.net = nn.Sequential(layers[0], *(part for one in layers[1:] for part in (nn.ReLU(inplace=True), one)))  # fmt: skip
         self.takes_classes = n_classes > 0
         first = (*widths, before)[0]
         self.bias = nn.Embedding(n_classes, first) if n_classes else None
@@ -123,23 +123,24 @@ class AdditiveCoupling(_Coupling):
 
 
 class AffineCoupling(_Coupling):
-    """e^σ z_α + τ, (σ, τ) = NN(z_β), σ between −1 and 1; of images between −2 and 2."""
+    """e^σ z_α + τ, (−σ, τ) = NN(z_β), so that densities need no sign; σ between −1 and 1, of images between −2 and 2."""
 
     numbers = 2
 
     def _scale_and_shift(self, kept: Tensor, y: Tensor | None) -> Pair:
-        sigma, tau = self._condition(kept, y).split(self.changed, 1)
-        return 2 * torch.tanh(sigma / 2) if sigma.ndim > 2 else torch.tanh(sigma), tau
+        """−σ and τ."""
+        minus, tau = self._condition(kept, y).split(self.changed, 1)
+        return 2 * torch.tanh(minus / 2) if minus.ndim > 2 else torch.tanh(minus), tau
 
     def forward(self, z: Tensor, y: Tensor | None = None) -> Pair:
         kept, changed = self._parts(z)
-        sigma, tau = self._scale_and_shift(kept, y)
-        return self._join(kept, changed * sigma.exp() + tau), sigma.flatten(1).sum(1)
+        minus, tau = self._scale_and_shift(kept, y)
+        return self._join(kept, changed * (-minus).exp() + tau), -minus.flatten(1).sum(1)
 
     def inverse(self, x: Tensor, y: Tensor | None = None) -> Pair:
         kept, changed = self._parts(x)
-        sigma, tau = self._scale_and_shift(kept, y)
-        return self._join(kept, (changed - tau) * (-sigma).exp()), -sigma.flatten(1).sum(1)
+        minus, tau = self._scale_and_shift(kept, y)
+        return self._join(kept, (changed - tau) * minus.exp()), minus.flatten(1).sum(1)
 
 
 # --- images -----------------------------------------------------------------------------------------------------------
