@@ -17,6 +17,8 @@ __getattr__, __dir__, __all__ = lazily(
         "foreign": "Density",
         "diffusion.denoisers": "Denoiser",
         "diffusion.estimator": "Diffusion",
+        "diffusion.latent": "Latent",
+        "diffusion.cascade": "Cascade",
         "judging": "Samples classifier_score cross_play frechet_distance kernel_test overlap",
     },
 )

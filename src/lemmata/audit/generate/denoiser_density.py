@@ -59,7 +59,7 @@ def _cost_of_densities(fit: k.Fit) -> float:
 
 @k.fact(cost=_cost_of_densities, needs=(patterns,))
 def flow_densities(fit: k.Fit) -> Densities:
-    """Of at most ASKED new rows. CannotTell where a model with classes is not told theirs, or channels are given."""
+    """Return the densities of at most ASKED new rows. CannotTell without classes that a model has, or with given channels."""
     if fit.get("given", 0):
         raise k.CannotTell(
             "channels are given: the density is that of the others, which is not stated"
@@ -89,7 +89,7 @@ def _follow(fit: k.Fit, rows: Array, told: Told) -> Array:
 
     a, d = amplitudes(fit), rows.shape[1]
     sigma, times = np.sqrt((1 - a) * (1 + a)) / a, evenly_in_noise(amplitudes(fit), SOLVED)
-    x = torch.from_numpy(rows).to(fit.module_.log_sigma).reshape(-1, *row_shape(fit))
+    x: Any = torch.from_numpy(rows).to(fit.module_.log_sigma).reshape(-1, *row_shape(fit))
     rng, probes = np.random.default_rng(d), None
     if d > EXACT:
         probes = torch.from_numpy(rng.choice([-1.0, 1.0], (PROBES, 1, *x.shape[1:]))).to(x)
@@ -97,6 +97,7 @@ def _follow(fit: k.Fit, rows: Array, told: Told) -> Array:
     def field(x: Any, t: int) -> Any:
         return as_noise(fit, call(fit, x, t, told), x, float(a[t]))
 
+    slope: Any
     here, slope = _with_divergence(lambda x: field(x, times[0]), x, probes)
     total = sigma[times[0]] * slope
     x = a[times[0]] * (x + sigma[times[0]] * here)
@@ -108,8 +109,12 @@ def _follow(fit: k.Fit, rows: Array, told: Told) -> Array:
         after = _with_divergence(lambda x, s=s: field(x, s), x, probes)[1]
         half = math.log(sigma[s] / sigma[t]) / 2
         total, slope = total + half * (sigma[t] * a[t] * slope + sigma[s] * a[s] * after), after
-    noise = -0.5 * np.square(x.double().cpu().numpy().reshape(len(x), -1)).sum(axis=1)
-    return noise - d * (0.5 * math.log(2 * math.pi) - math.log(a[times[-1]])) + total
+    end = x.double().cpu().numpy().reshape(len(x), -1)
+    return (
+        -0.5 * np.square(end).sum(axis=1)
+        - d * (0.5 * math.log(2 * math.pi) - math.log(a[times[-1]]))
+        + total
+    )
 
 
 def _with_divergence(function: Any, x: Any, probes: Any) -> tuple[Any, Array]:
@@ -118,7 +123,7 @@ def _with_divergence(function: Any, x: Any, probes: Any) -> tuple[Any, Array]:
 
     x = x.detach().requires_grad_(True)
     found = function(x)
-    total = torch.zeros(len(x), dtype=torch.float64)
+    total: Any = torch.zeros(len(x), dtype=torch.float64)
     flat, count = found.flatten(1), len(probes) if probes is not None else found[0].numel()
     for j in range(count):
         target = flat[:, j].sum() if probes is None else (found * probes[j]).sum()
@@ -147,7 +152,7 @@ def likelihood_settled(fit: k.Fit) -> k.Evidence:
 
 @k.statistical(SENTENCE, "CIL 5.2; the flow of the denoiser", confidence=1 - RISK, needs=(flow_densities,))  # fmt: skip
 def beats_independent(fit: k.Fit) -> k.Evidence:
-    """Of the law of the flow, with the lesser of the two densities of each row."""
+    """Compare the law of the flow, by the lesser of the two densities of each row."""
     rows = new_rows(fit)
     baseline = independent_normals(rows.train, rows.weights, rows.new[:ASKED])
     found = flow_densities(fit)

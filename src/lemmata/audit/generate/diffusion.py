@@ -44,7 +44,7 @@ AT_ONCE = 256  # rows
 
 
 class Told(NamedTuple):
-    """What a denoiser of ours knows of rows besides x_t: places among the classes, channels that are given."""
+    """Context of rows: what a denoiser of ours knows besides x_t: places among the classes, channels that are given."""
 
     places: Array | None = None
     given: Array | None = None
@@ -68,7 +68,7 @@ def in_its_units(fit: k.Fit, rows: Array) -> tuple[Array, Array | None]:
 
 
 def row_shape(fit: k.Fit) -> tuple[int, ...]:
-    """Of a row without the channels that are given."""
+    """Return the shape of a row without the channels that are given."""
     first, *rest = fit.input_shape_
     return (first - int(fit.get("given", 0)), *rest)
 
@@ -232,7 +232,7 @@ def _cost_of_denoising(fit: k.Fit) -> float:
     needs=(patterns,),
 )
 def beats_linear_denoiser(fit: k.Fit) -> k.Evidence:
-    """Of a model with classes, the denoiser is told the class of each row, where it is known."""
+    """A denoiser of a model with classes is told the class of each row, where it is known."""
     found, some = patterns(fit), slice(MOST)
     rows, told = found.new[some], found.told.part(some)
     linear, a = Wiener.of(found.train), amplitudes(fit)

@@ -170,6 +170,7 @@ COUNTERPARTS: dict[str, Counterpart] = {
 
 # who certifies what is no model: kinds of things, and a function of (thing, Request) that may answer None, "not mine"
 CERTIFIERS: tuple[tuple[tuple[str, ...], str], ...] = (
+    (("builtins.tuple",), "generate.diffusion.denoisers:answer_pair"),  # of diffusers
     (
         (
             "gensim.KeyedVectors", "gensim.Word2Vec", "gensim.FastText", "lemmata.WordVectors",

@@ -11,5 +11,7 @@ __getattr__, __dir__, __all__ = lazily(
         "denoisers": "Denoiser",
         "network": "DiffusionNet Denoising",
         "estimator": "Diffusion",
+        "latent": "Latent",
+        "cascade": "Cascade",
     },
 )

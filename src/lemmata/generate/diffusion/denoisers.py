@@ -40,6 +40,37 @@ class Denoiser:
         self.alpha_bar = np.asarray(alpha_bar, dtype=np.float64)
 
 
+PREDICTIONS = {"epsilon": "noise", "sample": "x0", "v_prediction": "v"}  # in diffusers' words
+
+
+def answer_pair(pair: tuple[Any, ...], request: Request) -> Certificate | None:
+    """Certify diffusers' pair of a model and a scheduler; None for any other tuple."""
+    if len(pair) != 2 or not callable(pair[0]) or not hasattr(pair[1], "alphas_cumprod"):
+        return None
+    return answer(as_denoiser(*pair), request)
+
+
+def as_denoiser(model: Any, scheduler: Any) -> Denoiser:
+    """The denoiser of diffusers' model and scheduler, whose times count from 0 and whose ᾱ are squares."""
+    import torch
+
+    kind = getattr(getattr(scheduler, "config", scheduler), "prediction_type", "epsilon")
+    if kind not in PREDICTIONS:
+        raise ValueError(
+            f"prediction_type={kind!r} of the scheduler; {', '.join(PREDICTIONS)} are known."
+        )
+    like = next(iter(model.parameters()), torch.zeros(())) if hasattr(model, "parameters") else torch.zeros(())  # fmt: skip
+
+    def predict(x: Array, t: int) -> Array:
+        with torch.no_grad():
+            answer = model(torch.from_numpy(x).to(like), t - 1)
+        found: Any = answer[0] if isinstance(answer, tuple) else getattr(answer, "sample", answer)
+        return found.double().cpu().numpy()
+
+    squares = torch.as_tensor(scheduler.alphas_cumprod).double().cpu().numpy()
+    return Denoiser(predict, np.sqrt(squares), PREDICTIONS[kind])
+
+
 def answer(model: Denoiser, request: Request) -> Certificate:
     """Certify a denoiser for `lemmata.certify`: X is what it was trained on."""
     request.need_data(model)

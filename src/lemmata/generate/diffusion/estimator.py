@@ -157,9 +157,10 @@ class Diffusion(Generative):
             return {"mean": mean, "scale": scale}
         middle = float(mean.mean())
         spread = math.sqrt(float(np.mean(scale**2 + (mean - middle) ** 2)))
-        ends = [(float(rows.min()), float(rows.max())) for rows, _ in data]
+        cut = math.prod(self._drawn_shape)
+        ends = [(float(rows[:, :cut].min()), float(rows[:, :cut].max())) for rows, _ in data]
         low, high = min(a for a, _ in ends), max(b for _, b in ends)
-        return {"mean": middle, "scale": spread, "range": [low, high]}
+        return {"mean": middle, "scale": spread, "ends": [low, high]}
 
     def _loss(self) -> Any:
         from lemmata.generate.diffusion.network import Denoising

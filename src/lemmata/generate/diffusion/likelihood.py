@@ -1,4 +1,4 @@
-"""How probable a row is, by a denoiser: a bound from the chain of steps (CIL 5.5.3), and the density of the flow (Song 2021).
+"""Likelihood of rows by a denoiser: a bound from the chain of steps (CIL 5.5.3), and the density of the flow (Song 2021).
 
 The chain p(x_T) Π p(x_{t−1}|x_t), p(x_{t−1}|x_t) = N((x_t − β_t² ξ̂/β̄_t)/α_t, σ_t²), is a latent variable model, so that
 
@@ -22,7 +22,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from lemmata.generate.diffusion.samplers import move
+from lemmata.generate.diffusion.samplers import heun_move
 from lemmata.generate.diffusion.schedules import NoiseSchedule
 
 Array = np.ndarray
@@ -100,9 +100,7 @@ def log_density(
     x, total = a[first] * (x0 + sigma[first] * here), sigma[first] * before
     for t, s in pairwise(times):
         with torch.no_grad():
-            here = predict(x, t)
-            ahead = predict(move(x, t, s, here, schedule), s)
-            x = move(x, t, s, (here + ahead) / 2, schedule)
+            x = heun_move(x, t, s, predict, schedule)
         after = divergence(partial(predict, t=s), x, probes)[1]
         half = math.log(sigma[s] / sigma[t]) / 2
         total = total + half * (sigma[t] * a[t] * before + sigma[s] * a[s] * after)

@@ -62,6 +62,7 @@ class DiffusionNet(nn.Module):
     mean: Tensor
     scale: Tensor
     log_sigma: Tensor
+    ends: Tensor
     shares: Tensor
 
     def __init__(
@@ -85,7 +86,8 @@ class DiffusionNet(nn.Module):
         images = len(shape) == 3
         self.register_buffer("mean", torch.zeros(() if images else shape))
         self.register_buffer("scale", torch.ones(() if images else shape))
-        self.register_buffer("range", torch.tensor([-1e30, 1e30]))  # of an image's numbers
+        if images:
+            self.register_buffer("ends", torch.tensor([0.0, 1.0]))  # of the numbers of a draw
         # ln β̄/ᾱ, of which float32 keeps both ends
         self.register_buffer("log_sigma", torch.linspace(-5.0, 5.0, steps))
         if n_classes:
@@ -105,14 +107,15 @@ class DiffusionNet(nn.Module):
         return (z[:, : -self.given], z[:, -self.given :]) if self.given else (z, None)
 
     def in_units(self, z: Tensor) -> Tensor:
-        return (self.mean + self.scale * z).clamp(*self.range.tolist())
+        x = self.mean + self.scale * z
+        return x.clamp(*self.ends.tolist()) if len(self.shape) == 3 else x
 
     # --- the denoiser ---
 
     def forward(
         self, x: Tensor, t: Tensor, labels: Tensor | None = None, given: Tensor | None = None
     ) -> Tensor:
-        """What the denoiser predicts, (B, …), from x_t in units of the deviation and times (B,)."""
+        """Predict the target, (B, …), from x_t in units of the deviation and times (B,)."""
         return self.predict(x, t, labels, given)[0]
 
     def predict(
