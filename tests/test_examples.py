@@ -57,7 +57,15 @@ def test_the_example_runs_on_real_data(name, capsys):
     assert PROMISES[name] in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("name", PROMISES)
+# each takes seconds, and what it shows is asserted on less data: bits and held-out perplexity beside the claims, in tests/audit
+# and tests/generate, words that are reversed in tests/nets
+LONG = ("honest_bits.py", "honest_perplexity.py", "reverse_sequences.py")
+
+
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=pytest.mark.slow) if name in LONG else name for name in PROMISES],
+)
 def test_the_example_runs(name, capsys, monkeypatch, tmp_path):
     if name in SHORTER:
         monkeypatch.setenv("LEMMATA_DATA", str(tmp_path))

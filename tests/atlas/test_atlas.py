@@ -16,8 +16,22 @@ from lemmata.core.certification.pictures import figure
 from lemmata.data import DataNotFound
 from tools import images
 
-# thousands of completions; `./run test --all` draws them
+# what takes a second or more; `./run test --all` draws them. Tests of the subject ask the same theory on less data:
+# of transformers, autoencoders, coresets, mixtures, flows, VAEs and approximation, and test_atlas_*.py of other draws
 LONG = (
+    "attention-reversal",
+    "autoencoder-pca",
+    "barron-rate",
+    "bias-variance",
+    "choose-k",
+    "coreset-error",
+    "double-descent",
+    "elbo-iwae",
+    "few-labels",
+    "flow-grid",
+    "receptive-fields",
+    "schedules",
+    "vae-walk",
     "phase-diagram",
     "coherent-spike",
     "colour-quantisation",

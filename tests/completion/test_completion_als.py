@@ -564,7 +564,7 @@ def test_choosing_fitting_and_escaping_share_one_time_limit(monkeypatch, paramet
 @pytest.mark.parametrize(
     "parameters",
     [{}, {"reg_weighting": "counts"}, {"reg_weighting": "plain"}, {"biases": False}, {"method": "cg"},
-     {"nonnegative": True}, {"reg": "auto"}],
+     {"nonnegative": True}, pytest.param({"reg": "auto"}, marks=pytest.mark.slow)],
 )  # fmt: skip
 def test_other_units_give_the_same_predictions_in_those_units(parameters, compile):
     """λ = 0.075 in units of the data lost to plain offsets on ratings between −10 and 10."""
@@ -628,7 +628,9 @@ def test_models_of_older_files_shrink_biases_like_factors():
 # --- rank and λ -------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("seed", "weighting"), [(1, "counts"), (0, "plain")])
+@pytest.mark.parametrize(
+    ("seed", "weighting"), [(1, "counts"), pytest.param(0, "plain", marks=pytest.mark.slow)]
+)
 def test_the_chosen_rank_and_reg_predict_about_as_well_as_the_best_of_a_grid(seed, weighting):
     _, whole = low_rank(seed, n=150, m=100, k=4, density=0.3, noise=0.7, offsets=True)
     train, test = whole.split(0.2, seed=seed)
@@ -700,8 +702,8 @@ def test_the_choice_is_that_of_the_held_out_entries_and_stops_when_out_of_time()
 
 def test_a_path_over_reg_is_warm_started_and_ends_where_a_cold_fit_ends():
     _, data = low_rank(0, noise=0.3)
-    algorithm = ALSAlgorithm(30, 1.0, weighted=False, biases=False)
-    settled = Settled(1e-12) | MaxSteps(600)
+    algorithm = ALSAlgorithm(30, 1.0, weighted=False, biases=False)  # a high rank: one minimum
+    settled = Settled(1e-10) | MaxSteps(600)
     with one_blas_thread():  # as inside of a fit
         path = Path(algorithm, over={"reg": [8.0, 2.0]}, stop=settled)
         found = run(path, data, stop=Never(), rng=0)
@@ -840,11 +842,18 @@ def test_constant_data_needs_no_factors():
 # --- small data waits for no compiler ---------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+SOLVERS = [{}, {"reg": 0.1}, {"method": "cg"}, {"nonnegative": True}, {"feedback": "implicit", "reg": 0.1}]  # fmt: skip
+
+
 @pytest.mark.parametrize(
-    "parameters",
-    [{}, {"reg": 0.1}, {"method": "cg"}, {"nonnegative": True}, {"feedback": "implicit", "reg": 0.1}],
-)  # fmt: skip
+    ("parameters", "dtype"),
+    [
+        *((parameters, np.float64) for parameters in SOLVERS),
+        ({}, np.float32),
+        # the same lines, compiled once more
+        *(pytest.param(one, np.float32, marks=pytest.mark.slow) for one in SOLVERS[1:]),
+    ],
+)
 def test_kernels_and_their_numpy_twins_fit_alike(parameters, dtype):
     _, data = low_rank(0, noise=0.3, offsets=True)
     data = Observed.of(np.abs(data.dense()).astype(dtype))

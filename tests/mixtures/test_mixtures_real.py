@@ -73,6 +73,7 @@ def test_census_bits_and_newsgroups_have_mixtures_of_their_own_family():
     assert adjusted_rand_score(np.asarray(posts.y)[few], topics.predict(counts.astype(float))) > 0.5
 
 
+@pytest.mark.slow  # test_mixtures_small.py asks it of iris and wine, plateaus included
 @pytest.mark.parametrize("seed", [7])
 def test_defaults_arrive_on_raw_digits(seed):
     """A fifth of the pixels hardly vary, so EM crosses one plateau after the other: steps of 1e-3 nats between leaps of two."""
