@@ -219,12 +219,13 @@ def facts(fit: Fit) -> Facts:
     values = stated[stated > 0] / unit / scale
     vectors = divide(alpha[:, stated > 0], np.sqrt(scale) * root[:, None])
     C = np.ascontiguousarray(vectors.T)
-    types = [np.dtype(np.asarray(fit.eigenvectors_).dtype), fit.data.dtype]
-    coarse = types[1] if np.finfo(types[1]).eps > np.finfo(types[0]).eps else np.dtype(np.float64)
+    stated_in, given_in = np.dtype(np.asarray(fit.eigenvectors_).dtype), np.dtype(fit.data.dtype)
+    coarser = given_in if np.finfo(given_in).eps > np.finfo(stated_in).eps else stated_in
     # an error in one row's products reaches all its entries of K, hence n and not √n
+    top = float(values.max())
     own, noise = (
-        rounding(dtype, n) * float(values.max()) + n * entry_error(fit, rows, dtype) * diagonal
-        for dtype in (coarse, np.dtype(max(types, key=lambda one: np.finfo(one).eps)))
+        rounding(dtype, n) * top + n * entry_error(fit, rows, dtype) * diagonal
+        for dtype in (np.dtype(np.float64) if coarser is stated_in else given_in, coarser)
     )
     about = spectra.Around(C, K @ vectors, float(np.trace(K)), own)
     return Facts(K, unit, scale, weights, means, values, vectors, about, own, noise, kernel)
