@@ -17,7 +17,7 @@ import numpy as np
 from scipy.spatial import cKDTree
 
 from lemmata.clustering.frames import exponent_of
-from lemmata.core.engine import cores
+from lemmata.core.engine import cores, run_tasks
 from lemmata.predict.neighbours.search import ExactSearch
 from lemmata.predict.neighbours.selection import first_k
 
@@ -29,7 +29,7 @@ WORTH_ORDER, BITS = (
     1000,
     6,
 )  # queries that are put in order, by so many halvings of each side at most
-WORTH_THREADS = 2**14  # distances, below which to start them takes longer
+TOGETHER = 2048  # queries of a task: with fewer, threads cost more than they save
 
 
 class TreeSearch:
@@ -52,23 +52,29 @@ class TreeSearch:
         """Distances and numbers of the k nearest rows, (q, k), nearest first, ties by the lower number."""
         points = np.multiply(Q, self.scale, dtype=np.float64)
         sums, rows = np.empty((len(Q), k)), np.empty((len(Q), k), np.int64)
-        left, asked, n = order_of_cells(points), k + 1, len(self.X)
-        while len(left) and asked <= MOST_TIES * (k + 1):
-            sums[left], rows[left], tied = self._first(Q[left], points[left], k, min(asked, n))
-            left, asked = left[tied], 8 * asked
-        if len(left):
-            sums[left], rows[left] = self._settle(Q[left], points[left], k)
+        order = order_of_cells(points)
+        parts = [order[at : at + TOGETHER] for at in range(0, len(order), TOGETHER)]
+
+        def work(task: int) -> None:
+            left, asked = parts[task], k + 1
+            while len(left) and asked <= MOST_TIES * (k + 1):
+                found = self._first(Q[left], points[left], k, min(asked, len(self.X)))
+                sums[left], rows[left] = found[:2]
+                left, asked = left[found[2]], 8 * asked
+            if len(left):
+                sums[left], rows[left] = self._settle(Q[left], points[left], k)
+
+        run_tasks(work, len(parts))
         return self._lengths(sums), rows
 
     def _first(self, Q: Array, points: Array, k: int, asked: int) -> tuple[Array, Array, Array]:
         """The first k of so many neighbours by (sum, number), and where the last is as near as the k-th, so others may be."""
-        q = len(Q)
-        workers = cores() if q * asked > WORTH_THREADS else 1
-        far, rows = self.tree.query(points, asked, p=self.power, workers=workers)
-        far, rows = far.reshape(q, asked), rows.reshape(q, asked).astype(np.int64)
+        far, rows = self.tree.query(points, asked, p=self.power)
+        far, rows = (part.reshape(len(Q), asked) for part in (far, rows))
+        rows = rows.astype(np.int64, copy=False)
         sums = self._sums(Q[:, None], rows)
         # the tree has ordered the rest
-        equal = np.flatnonzero((np.diff(sums, axis=1) <= 0).any(axis=1))
+        equal = np.flatnonzero((sums[:, 1:] <= sums[:, :-1]).any(axis=1))
         order = np.lexsort((rows[equal], sums[equal]), axis=1)
         for part in (sums, rows):
             part[equal] = np.take_along_axis(part[equal], order, axis=1)

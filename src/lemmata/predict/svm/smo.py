@@ -15,7 +15,7 @@ Newton's method on the free variables (`newton.py`) where a round is not enough.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from time import perf_counter
+from time import thread_time
 from typing import Any, ClassVar
 
 import numpy as np
@@ -40,7 +40,7 @@ PATIENCE = 8  # steps of SMO for each variable before Newton's method is asked f
 NEWTON = 30  # of its steps in a row
 ROUNDS = 10  # of both on one working set
 REFINED = 5  # times at most that Kβ is computed once more in float64
-# of NumPy's loops on whole matrices in this process, after which numba is loaded, which takes about as long, and longer where
+# of CPU by NumPy's loops on whole matrices in this process, after which numba is loaded, which takes about as long, and longer where
 # nothing is cached on disk: a grid on hundreds of rows ends before. Both loops give the same bits.
 SECONDS = 1.2
 _waited = [0.0]
@@ -188,10 +188,10 @@ class SMOAlgorithm:
         beta, G = one.beta.copy(), machine.gradient(one.field)
         left = min(max(ROUND, one.steps), self.max_steps - one.steps)
         compiled = self.compiled or worth_compiling(_waited[0], above=SECONDS)
-        loops, began = pick(compiled, "lemmata.predict.svm"), perf_counter()
+        loops, began = pick(compiled, "lemmata.predict.svm"), thread_time()
         K = np.ascontiguousarray(K)  # numba would compile once more for another layout
         steps, gap = loops.solve_into(beta, G, K, machine.lo, machine.hi, self.tol, left)
-        _waited[0] += 0.0 if compiled else perf_counter() - began
+        _waited[0] += 0.0 if compiled else thread_time() - began
         made = one.steps + int(steps)
         if gap > self.tol and made < self.max_steps:
             some, work = self.max_steps - made, BALANCE * float(left) * len(beta)
