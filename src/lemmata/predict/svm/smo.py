@@ -40,8 +40,8 @@ PATIENCE = 8  # steps of SMO for each variable before Newton's method is asked f
 NEWTON = 30  # of its steps in a row
 ROUNDS = 10  # of both on one working set
 REFINED = 5  # times at most that Kβ is computed once more in float64
-# of CPU by NumPy's loops on whole matrices in this process, after which numba is loaded, which takes about as long, and longer where
-# nothing is cached on disk: a grid on hundreds of rows ends before. Both loops give the same bits.
+# of CPU by NumPy's loops on whole matrices in this process, after which numba is loaded, which takes about as long, and longer
+# where nothing is cached on disk: a grid on hundreds of rows ends before. Both loops give the same bits.
 SECONDS = 1.2
 _waited = [0.0]
 
