@@ -11,6 +11,11 @@ import numpy as np
 from sklearn.mixture import GaussianMixture as Theirs
 
 import lemmata
+from lemmata.audit.kernel.claims import Fit
+from lemmata.audit.mixtures.climbs import fixed_point
+from lemmata.audit.mixtures.em_steps import pass_work
+from lemmata.core.blocks import Blocks
+from lemmata.core.certification.checking import check
 from lemmata.mixtures import Bernoulli, GaussianMixture, Mixture, Multinomial, Poisson
 from truth.harness import Case, problems
 
@@ -308,6 +313,26 @@ def runs_cut_short(seed: int) -> Iterator[Case]:
                 {"fixed_point": left <= 0.125},
                 ["fixed_point"],
             )
+
+
+@problems(seeds=40, quick=1)
+def one_step_and_a_rate(seed: int) -> Iterator[Case]:
+    """Runs that a hurried check believes or not: at all kinds of tol, and from means that were moved after the run."""
+    rng = np.random.default_rng(seed)
+    kind, k = KINDS[seed % 4], int(rng.integers(2, 4))
+    X = clusters(rng, n=int(rng.integers(100, 600)), d=3, k=2, distance=rng.uniform(0.0, 5.0))
+    tol = (1e-2, 1e-3, 1e-4, 1e-5, 1e-7)[seed % 5]
+    run = GaussianMixture(k, covariance_type=kind, tol=tol, max_iter=5000, random_state=seed)
+    model, moved = fitted(run, X), copy.deepcopy(run)
+    if not run.trace_.extras["to_go"][-1] <= 0.125:
+        return  # the run itself says that it did not arrive: a hurried check says nothing
+    moved.means_ = model.means_ + 0.2 * rng.standard_normal(model.means_.shape)
+    for label, one in (("as it is", model), ("moved", moved)):
+        left, fit = _to_go(one, X), Fit(one, Blocks.of(X), trace=one.trace_)
+        if not 0.06 < left < 0.25:
+            told = check((fixed_point,), fit, label, work=0.9 * pass_work(fit))
+            truths = {"fixed_point": left <= 0.125}
+            yield Case(f"{label}, {kind} tol={tol:g}, {left:.2g} nats", told, truths)
 
 
 @problems(seeds=40, quick=1)

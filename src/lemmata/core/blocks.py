@@ -50,6 +50,7 @@ class Blocks:
         self.allow_nan = allow_nan
         self.shape, self.dtype, self.weights = shape, np.dtype(dtype), weights
         self.source = source  # the whole matrix where it is in memory (ndarray or sparse), the dask array, or None
+        self.sparse = sp.issparse(source)
         # the CSC matrix that the rows were made of, for algorithms that read columns
         self.columns: Any = None
 
@@ -96,10 +97,6 @@ class Blocks:
 
         n_blocks = 1 if self.n_blocks == 1 and step >= self.shape[0] else None
         return self._with(_cut=cut, n_blocks=n_blocks)
-
-    @property
-    def sparse(self) -> bool:
-        return sp.issparse(self.source)
 
     @property
     def in_memory(self) -> bool:

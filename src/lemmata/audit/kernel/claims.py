@@ -172,7 +172,9 @@ class Fit:
 
     def get(self, name: str, default: Any = None) -> Any:
         """An attribute or parameter that some fits do not have."""
-        return getattr(self, name) if self.has(name) else default
+        if name in self._attributes:
+            return self._attributes[name]
+        return getattr(self.model, name, default)
 
     def witness(self, name: str, *arguments: Any) -> Any:
         """Return what a search outside of the trusted base found, to be checked and never believed; None if nothing."""

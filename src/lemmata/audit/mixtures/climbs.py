@@ -24,6 +24,7 @@ LEAPS = 10  # of EM in the search for more
 MOST_STEPS = 1e6  # at most: where gains do not shrink, they are counted so often
 NUDGE = 0.05  # standard deviations of a component
 NUDGES, NUDGE_STEPS, FEWEST = 2, 24, 6
+SINGLE = 0.6  # of a pass in float64, that one in float32 without rounding errors takes
 STILL_GROWING = "steps from a nudge still gain more and more: pass seconds=… to certify"
 
 
@@ -90,10 +91,65 @@ def _two_steps(parts: Any, facts: FitFacts, here: Any = None) -> Array:
     return np.array(values)
 
 
+# --- where the work allowed is less than that: one step on the data, and the rate of the run ---
+#
+# An M-step gains q = Q(θ') − Q(θ) of the bound, known from the sums of one E-step, and at most 2q of ℓ near a fixed point:
+# errors that shrink by c have a gain of (1 + c)q. What all steps gain is 2q/(1 − c²) then, with the rate c² of the gains of the
+# run's last steps. The E-step is made in float32, whose rounding adds to q.
+
+
+def _hurries(fit: claims.Fit) -> bool:
+    """Whether the run says that it arrived, of Gaussians in float64, and `climb` costs more than is allowed."""
+    if climb in fit.facts or fit.trace is None or "to_go" not in fit.trace.extras:
+        return False
+    settled = len(fit.trace.objective) > 1 and fit.trace.extras["to_go"][-1] <= TO_GO
+    double = np.asarray(fit.weights_).dtype == np.float64 and fit.has("covariances_")
+    return bool(settled and double) and claims.price_of(fit, _climbing_work, (facts_of,)) > fit.work
+
+
+def _cost_of_last_step(fit: claims.Fit) -> float:
+    return SINGLE * pass_work(fit) if _hurries(fit) else 0.0
+
+
+@claims.fact(cost=_cost_of_last_step)
+def last_step(fit: claims.Fit) -> float:
+    """What further steps gain, in nats that count, by one of them and the run's rate; ∞ where nothing was looked at."""
+    if not _hurries(fit):
+        return np.inf
+    rows = em_steps.Reading(fit.data, len(fit.weights_))
+    parts = em_steps.components_of(fit, rows.unit)
+    centre, weight, square = parts.pi @ parts.means, 0.0, 0.0
+    single, sums = parts.in_single(centre), parts.empty()
+    with one_blas_thread(), np.errstate(over="ignore", invalid="ignore"):
+        for x, w in rows:
+            x = ((x - centre) / parts.unit).astype(np.float32)
+            r = em_steps.posterior(single.joint(x))[1]
+            single.add(sums, x, w[:, None].astype(np.float32) * r)
+            weight, square = weight + w.sum(), square + w @ w
+        if not all(np.isfinite(part).all() for part in sums):
+            return np.inf
+        gain = parts.step(sums).sum_logs(sums, parts.means) - parts.sum_logs(sums, parts.means)
+    losses = fit.trace.objective[-3:]
+    before = np.abs(np.diff(losses))
+    rate = before[-1] / before[0] if len(before) > 1 and before[0] > 0 else 1.0
+    if before[-1] <= claims.rounding(np.float64) * np.abs(losses).max():
+        rate = 0.0  # below rounding a gain has no rate, and a million of them are no news
+    gain = 2 * abs(gain) * weight / square
+    return float(gain / max(1 - rate, 1 / MOST_STEPS)) if np.isfinite(gain) else np.inf
+
+
+def _cost_of_fixed_point(fit: claims.Fit) -> float:
+    """What `climb` costs where it is asked for."""
+    if last_step in fit.facts and last_step(fit) <= TO_GO:
+        return 0.0
+    return 0.0 if _hurries(fit) else claims.price_of(fit, claims.free, (climb,))
+
+
 @claims.rule_of_thumb(
     "further EM steps raise the log-likelihood by at most 0.125 nats in all",
     "CIL (3.13), (3.14); Aitken 1926",
-    needs=(climb,),
+    needs=(last_step,),
+    cost=_cost_of_fixed_point,
 )
 def fixed_point(fit):
     """A step of any size says little: EM crawls where components overlap, and stops at any `tol` long before it arrives.
@@ -101,6 +157,13 @@ def fixed_point(fit):
     What is found by climbing is a fact; what the last steps' rate says about the rest is a lower estimate. With reg_covar an
     M-step is not the exact maximum and ℓ may fall a little on the way to the fixed point: what counts is how far it moves.
     """
+    if (gain := last_step(fit)) <= TO_GO:
+        note = "one step on the data, the rest by the rate of the run's last steps"
+        return claims.at_most(gain, TO_GO, unit="nats to go", note=note)
+    if _hurries(fit):
+        return claims.unknown(
+            "one step on the data does not settle it: run certify(X)", gain, "nats to go"
+        )
     facts_of(fit).require_finite()
     found, low, high, noise = climb(fit)
     if low - noise <= TO_GO < low:

@@ -27,7 +27,7 @@ Array = np.ndarray
 RISK = 1e-6  # that W is further from S than is stated
 VECTORS = 4  # q: 26 times the error that they show
 SEED = 0x9E3779B9
-# of what all checks may cost: where S takes more than this, the moments kept are checked instead
+# of what all checks may cost: where S and its spectrum take more than this, the moments kept are checked instead
 EXPENSIVE = 0.25
 CLOSE = 1e-3  # of the least error: moments that are known better than this judge a bound of 1 %
 
@@ -38,8 +38,9 @@ def uses_kept(fit: Fit) -> bool:
     if not isinstance(kept, Moments) or fit.data.sparse or spectra.both in fit.facts:
         return False
     d = fit.data.shape[1]
-    shaped = np.shape(kept.mean) == (d,) and np.shape(kept.scatter) == (d, d) and kept.n > 0
-    return shaped and price_of(fit, free, (spectra.both,)) > EXPENSIVE * fit.work
+    if float(fit.data.size) * (4 + d / PRODUCTS) + float(d) ** 3 <= EXPENSIVE * fit.work:
+        return False
+    return np.shape(kept.mean) == (d,) and np.shape(kept.scatter) == (d, d) and kept.n > 0
 
 
 def _cost(fit: Fit) -> float:

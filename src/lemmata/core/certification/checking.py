@@ -117,11 +117,12 @@ def check(
     known = -1
     try:
         while waiting and not stop:
-            # a fact that one check asked for is free for others, so prices are asked again
-            if len(fit.facts) != known:
+            left = work - spent if seconds is None else (end - time.perf_counter()) * PER_SECOND
+            # a fact that one check asked for is free for others, so prices are asked again, unless all can be paid anyway
+            all_paid = known >= 0 and sum(prices[one.name] for one in waiting) <= left
+            if len(fit.facts) != known and not all_paid:
                 known = len(fit.facts)
                 prices = {one.name: one.price(fit) for one in waiting}
-            left = work - spent if seconds is None else (end - time.perf_counter()) * PER_SECOND
             leads = main not in found and prices.get(main, math.inf) <= max(left, lead)
             one = min(
                 waiting,
@@ -131,7 +132,8 @@ def check(
                     prices[one.name],
                 ),
             )
-            price, first = prices[one.name], leads and one.name == main
+            first = leads and one.name == main
+            price = prices[one.name] if len(fit.facts) == known else one.price(fit)
             if one.name != SOUND and price > max(left, 0.0) and not first:
                 break  # the others cost no less
             fit.work = max(left, lead) if first else left

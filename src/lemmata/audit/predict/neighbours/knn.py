@@ -306,9 +306,10 @@ def judge_shuffles(
 
     def losses(orders: Array) -> Array:
         """Add up the errors under each of several orders of the targets, (n, s)."""
-        said = (votes @ columns.T[:, orders].swapaxes(0, 1).reshape(len(y), -1)).reshape(
-            len(own), -1, orders.shape[1]
-        )
+        targets = np.empty((len(y), columns.shape[1], orders.shape[1]))
+        for c, column in enumerate(columns.T):
+            targets[:, c] = column[orders]
+        said = (votes @ targets.reshape(len(y), -1)).reshape(len(own), *targets.shape[1:])
         if classes:
             return np.count_nonzero(first_largest(said) != y[orders][places[:, 0]], axis=0)
         return ((columns[orders[places[:, 0]]].swapaxes(1, 2) - said) ** 2).sum(axis=(0, 1))

@@ -98,13 +98,18 @@ def ask(fit: Fit) -> Neighbourhoods:
         else:
             D = cdist(near, block / scale, metric, **parameters)
         largest = max(largest, float(np.einsum("ij,ij->i", block / scale, block / scale).max()))
-        distances = np.hstack([distances, D])
-        rows = np.hstack([rows, np.broadcast_to(np.arange(start, start + len(block)), D.shape)])
+        here = np.broadcast_to(np.arange(start, start + len(block)), D.shape)
+        distances, rows = (
+            (D, here) if not start else (np.hstack([distances, D]), np.hstack([rows, here]))
+        )
         order = first_in_order(distances, min(count, distances.shape[1]))
         distances, rows = (np.take_along_axis(part, order, axis=1) for part in (distances, rows))
         start += len(block)
-    pairs = near[:, numbers] if metric == "precomputed" else cdist(near, near, metric, **parameters)
-    apart = float(pairs[~np.eye(m, dtype=bool)].mean()) if m > 1 else 0.0
+    if metric == "precomputed":
+        pairs = near[:, numbers]
+    else:  # of all rows, in one piece, they are known
+        pairs = D if D.shape == (m, m) == (n, n) else cdist(near, near, metric, **parameters)
+    apart = float(pairs.sum() - pairs.trace()) / (m * (m - 1)) if m > 1 else 0.0
     sizes = np.einsum("ij,ij->i", near, near) + largest
     angles = metric in ("cosine", "correlation")
     return Neighbourhoods(numbers, queries, distances, rows, scale, sizes, apart, m == n, angles)
