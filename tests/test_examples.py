@@ -58,8 +58,14 @@ def test_the_example_runs_on_real_data(name, capsys):
 
 
 # each takes seconds, and what it shows is asserted on less data: bits and held-out perplexity beside the claims, in tests/audit
-# and tests/generate, words that are reversed in tests/nets
-LONG = ("honest_bits.py", "honest_perplexity.py", "reverse_sequences.py")
+# and tests/generate, words that are reversed in tests/nets, word vectors in tests/embedding and tests/audit
+LONG = (
+    "honest_bits.py",
+    "honest_perplexity.py",
+    "reverse_sequences.py",
+    "which_embedding.py",
+    "word_vectors.py",
+)
 
 
 @pytest.mark.parametrize(

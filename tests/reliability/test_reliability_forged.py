@@ -357,14 +357,14 @@ def test_what_a_model_is_used_with_fits_together(tmp_path, true_file, name, fiel
 
 
 def test_forged_files_are_refused_or_work(tmp_path, true_file):
-    """40 of the 10,000 of `python -m tools.forge`: none kills its process, fills the memory or takes for ever."""
+    """24 of the 10,000 of `python -m tools.forge`: none kills its process, fills the memory or takes for ever."""
     kinds = {"gibbs": "checkpoint", "Alignment": "checkpoint", "plsa": "model", "SVC": "model"}
     found = [true_file(name, kind) for name, kind in kinds.items()]
     counts = {}
-    for source, what, outcome, message, *_ in forge.forge_all(found, 40, 24, tmp_path):
+    for source, what, outcome, message, *_ in forge.forge_all(found, 24, 24, tmp_path):
         counts.setdefault(outcome, []).append((source.name, what, message))
     assert set(counts) == {"refused", "works"}, counts
-    assert len(counts["refused"]) > 15
+    assert len(counts["refused"]) > 9
 
 
 # --- networks, tokenizers, seeds --------------------------------------------------------------------------------------
