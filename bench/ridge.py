@@ -2,8 +2,8 @@
 
 Quality is minus log10 of the gradient norm relative to that at w = 0 (larger is better), so that rows are compared at equal
 accuracy. Sparse least squares: a step of ours and one of LSQR are the same two products of SciPy (400,000 entries in 0.25 and
-0.35 ms, 16 GB/s, one core), so that only the digits asked for differ: ours stops at 7, as the claim normal_equations asks for,
-scikit-learn at 6.
+0.35 ms, 16 GB/s, one core), four fifths of the time, so that neither can be much faster at the same digits. Ours stops at 7, as
+the claim normal_equations asks for; scikit-learn's default stops at 6 and is shown, its tol=1e-7 at 7 and counts.
 """
 
 from __future__ import annotations
@@ -91,11 +91,18 @@ def least_squares(X: Any, y: Any, name: str) -> None:
         "lemmata": bare(lemmata.LinearRegression, X, y),
         "scikit-learn": lambda: linear_model.LinearRegression().fit(X, y),
     }
+    least = -np.inf
+    if sp.issparse(X):
+        systems["scikit-learn, tol=1e-7"] = lambda: linear_model.LinearRegression(tol=1e-7).fit(
+            X, y
+        )
+        least = 6.5
     compare(
         f"least squares, {name}; quality: digits of the gradient",
         systems,
         accuracy(X, y, 0.0),
         target=1,
+        least_quality=least,
     )
 
 
