@@ -286,6 +286,10 @@ MODELS: dict[str, Entry] = {
         "lemmata.generate.diffusion.estimator", "Diffusion model: rows from noise, step by step",
         "CIL 5.5, ML Diffusion models",
     ),
+    "GAN": Entry(
+        "lemmata.generate.gan.estimator", "Generative adversarial network: draws new rows",
+        "CIL 5.4, ML GANs",
+    ),
 }  # fmt: skip
 
 FUNCTIONS: dict[str, str] = {

@@ -55,6 +55,11 @@ def timed():
     return TimedMLP((5,), width=8, n_blocks=1)
 
 
+def player(inputs, outputs):
+    torch = pytest.importorskip("torch")
+    return torch.nn.Linear(inputs, outputs)
+
+
 # What constraints do not tell: values of parameters that take arrays, functions, dicts or objects.
 OTHERS = {
     "augment": [lambda batch, rng: batch],
@@ -63,6 +68,8 @@ OTHERS = {
     "denoiser": [timed],
     "device": ["cpu"],
     "dict_init": [ROWS[:2]],
+    "discriminator": [player(5, 1)],
+    "generator": [player(2, 5)],
     "input_shape": [(5,)],
     "kernel_params": [{}],
     "layers": [(4,)],

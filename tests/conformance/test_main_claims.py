@@ -78,6 +78,7 @@ MAIN: dict[str, str] = {
     "PixelCNN": "beats_independent",
     "WaveNet": "beats_independent",
     "Diffusion": "beats_linear_denoiser",
+    "GAN": "modes_covered",
 }
 # where the default is more than five columns have
 RANKED, TOPICS = "ALS SGDFactorization SingularValueProjection ImputedSVD", "NMF PLSA"

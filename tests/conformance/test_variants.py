@@ -71,6 +71,7 @@ IN_ONE_PIECE = {
     "LogisticRegressionCV",
     *common.COMPLETION,
     "Autoencoder",
+    "GAN",
     "NormalizingFlow",
     "NeuralClassifier",
     "NeuralRegressor",
@@ -95,6 +96,7 @@ COUNTS_PARTS = {
     "SVC",
     "SVR",
     "Autoencoder",
+    "GAN",
     "NormalizingFlow",
     "PixelCNN",
     "VAE",
@@ -368,6 +370,7 @@ SLOW = {"LDA": 20, "LatentDirichletAllocation": 20, "PLSA": 8}
 
 TORCH = {
     "Autoencoder",
+    "GAN",
     "NormalizingFlow",
     "NeuralClassifier",
     "NeuralRegressor",

@@ -32,7 +32,7 @@ SMALL = {
 }
 # epochs of models whose length is a parameter rather than a tolerance
 SHORT = dict.fromkeys(("Autoencoder", "NeuralClassifier", "NeuralRegressor", "SGDFactorization"), 5)
-SHORT |= {"PixelCNN": 2, "WaveNet": 2, "Diffusion": 2}
+SHORT |= {"PixelCNN": 2, "WaveNet": 2, "Diffusion": 2, "GAN": 2}
 
 
 def data_of(name):

@@ -301,7 +301,7 @@ def check_weights(sample_weight: Any, n_rows: int) -> np.ndarray:
 # be, an interval without an end.
 FINITE = (
     *("predict", "predict_proba", "decision_function", "transform", "inverse_transform"),
-    *("kneighbors", "reconstruct", "impute", "complete", "fold_in"),
+    *("kneighbors", "reconstruct", "impute", "complete", "fold_in", "discriminate"),
 )
 NOT_NAN = ("predict_log_proba", "predict_interval", "score_samples", "score", "cost")
 OVERFLOW = "Divide the rows by a unit, those of the fit as well, or look at that row."

@@ -149,10 +149,10 @@ class Neural(Model):
         auto = self.batch_size == "auto"
         return Training(
             net, self._loss(), optimizer=self.optimizer, learning_rate=self.learning_rate,
-            weight_decay=self.weight_decay, optimizer_options=self.optimizer_options or {}, schedule=self._rate_schedule,
+            weight_decay=self.weight_decay, optimizer_options=self._optimizer_options(), schedule=self._rate_schedule,
             warmup=self.warmup, epochs=self.max_iter, batch_size=min(self.usual_batch, rows) if auto else self.batch_size,
             accumulate=self.accumulate, clip=self.clip, ema=self.ema, augment=self.augment, score=self._score(),
-            precision=self.precision, layout=self.layout, device=self.device, batches_per_step="auto",
+            precision=self.precision, layout=self.layout, device=self.device, batches_per_step="auto", rule=self._rule(),
         )  # fmt: skip
 
     @property
@@ -407,6 +407,15 @@ class Neural(Model):
 
     def _score(self) -> Any:
         return None
+
+    def _rule(self) -> Any:
+        """How a batch becomes an update, see training/rules.py."""
+        from lemmata.nets.training.rules import LossDescent
+
+        return LossDescent()
+
+    def _optimizer_options(self) -> dict[str, Any]:
+        return self.optimizer_options or {}
 
 
 def rows_to_state(data: Blocks) -> tuple[Array, Array | None, Array | None]:
