@@ -24,6 +24,9 @@ LEAPS = 10  # of EM in the search for more
 MOST_STEPS = 1e6  # at most: where gains do not shrink, they are counted so often
 NUDGE = 0.05  # standard deviations of a component
 NUDGES, NUDGE_STEPS, FEWEST = 2, 24, 6
+EXPENSIVE = (
+    0.25  # share of the work allowed, beyond which one step is looked at before anybody climbs
+)
 SINGLE = 0.6  # of a pass in float64, that one in float32 without rounding errors takes
 STILL_GROWING = "steps from a nudge still gain more and more: pass seconds=… to certify"
 
@@ -91,7 +94,7 @@ def _two_steps(parts: Any, facts: FitFacts, here: Any = None) -> Array:
     return np.array(values)
 
 
-# --- where the work allowed is less than that: one step on the data, and the rate of the run ---
+# --- where that is much of the work allowed: one step on the data, and the rate of the run ---
 #
 # An M-step gains q = Q(θ') − Q(θ) of the bound, known from the sums of one E-step, and at most 2q of ℓ near a fixed point:
 # errors that shrink by c have a gain of (1 + c)q. What all steps gain is 2q/(1 − c²) then, with the rate c² of the gains of the
@@ -99,12 +102,16 @@ def _two_steps(parts: Any, facts: FitFacts, here: Any = None) -> Array:
 
 
 def _hurries(fit: claims.Fit) -> bool:
-    """Whether the run says that it arrived, of Gaussians in float64, and `climb` costs more than is allowed."""
+    """Whether the run says that it arrived, of Gaussians in float64, and `climb` costs a large part of what is allowed."""
     if climb in fit.facts or fit.trace is None or "to_go" not in fit.trace.extras:
         return False
     settled = len(fit.trace.objective) > 1 and fit.trace.extras["to_go"][-1] <= TO_GO
     double = np.asarray(fit.weights_).dtype == np.float64 and fit.has("covariances_")
-    return bool(settled and double) and claims.price_of(fit, _climbing_work, (facts_of,)) > fit.work
+    return bool(settled and double) and _cost_of_climb(fit) > EXPENSIVE * fit.work
+
+
+def _cost_of_climb(fit: claims.Fit) -> float:
+    return claims.price_of(fit, claims.free, (climb,))
 
 
 def _cost_of_last_step(fit: claims.Fit) -> float:
@@ -113,7 +120,7 @@ def _cost_of_last_step(fit: claims.Fit) -> float:
 
 @claims.fact(cost=_cost_of_last_step)
 def last_step(fit: claims.Fit) -> float:
-    """What further steps gain, in nats that count, by one of them and the run's rate; ∞ where nothing was looked at."""
+    """Return what further steps gain, in nats that count, by one of them and the run's rate; ∞ where nothing was looked at."""
     if not _hurries(fit):
         return np.inf
     rows = em_steps.Reading(fit.data, len(fit.weights_))
@@ -139,10 +146,10 @@ def last_step(fit: claims.Fit) -> float:
 
 
 def _cost_of_fixed_point(fit: claims.Fit) -> float:
-    """What `climb` costs where it is asked for."""
+    """Count `climb` where it is asked for."""
     if last_step in fit.facts and last_step(fit) <= TO_GO:
         return 0.0
-    return 0.0 if _hurries(fit) else claims.price_of(fit, claims.free, (climb,))
+    return 0.0 if _hurries(fit) else _cost_of_climb(fit)
 
 
 @claims.rule_of_thumb(
@@ -160,7 +167,7 @@ def fixed_point(fit):
     if (gain := last_step(fit)) <= TO_GO:
         note = "one step on the data, the rest by the rate of the run's last steps"
         return claims.at_most(gain, TO_GO, unit="nats to go", note=note)
-    if _hurries(fit):
+    if _cost_of_climb(fit) > fit.work:
         return claims.unknown(
             "one step on the data does not settle it: run certify(X)", gain, "nats to go"
         )

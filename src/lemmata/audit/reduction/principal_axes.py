@@ -23,7 +23,7 @@ AXIS = 1.0  # degrees between a component and its principal axis
 
 
 def _strength(known: Spectrum) -> dict:
-    """What Lanczos or random vectors say is true with its confidence; the whole spectrum of S proves."""
+    """Return the kind of a verdict: Lanczos and random vectors leave a risk, the whole spectrum of S proves."""
     return {"kind": STATISTICAL, "confidence": 1 - known.risk} if known.risk else {}
 
 
