@@ -77,3 +77,30 @@ def test_series_are_drawn(folder):
 )
 def test_what_cannot_be_drawn_is_refused(folder, arguments, words):
     assert words in invoke("sample", folder / arguments[0], *arguments[1:], code=cli.BAD_INPUT)
+
+
+def test_diffusion_takes_steps_a_sampler_and_guidance(folder):
+    images = load_digits().images[:60, None] / 16
+    model = lemmata.generate.Diffusion(width=8, max_iter=1, steps=20, random_state=0)
+    lemmata.save(model.fit(images, load_digits().target[:60]), folder / "d.lemma")
+    options = ("--steps", 4, "--sampler", "ddim", "--guidance", 1, "--class", 3, "--seed", 5)
+    invoke("sample", folder / "d.lemma", "-n", 3, *options, "--out", folder / "d.npy")
+    asked = {"y": 3, "steps": 4, "sampler": "ddim", "guidance": 1.0, "random_state": 5}
+    drawn = lemmata.load(folder / "d.lemma").sample(3, **asked)
+    np.testing.assert_array_equal(np.load(folder / "d.npy"), drawn)
+    said = invoke("sample", folder / "m.lemma", "--steps", 4, code=1)
+    assert "--steps is of diffusion models; this is a VAE" in said
+
+
+def test_samples_of_anybody_are_certified(folder):
+    rng = np.random.default_rng(0)
+    for name in ("x", "new", "honest"):
+        np.save(folder / f"{name}.npy", rng.normal(size=(600, 2)))
+    np.savez(folder / "copies.npz", X=np.load(folder / "x.npy"))
+    command = ("certify", "--samples", folder / "honest.npy", folder / "x.npy")
+    said = invoke(*command, "--test", folder / "new.npy")
+    assert "holds       passes_for_data" in said
+    command = ("certify", "--samples", folder / "copies.npz", folder / "x.npy")
+    assert "fails" in invoke(*command, "--test", folder / "new.npy", code=3)
+    said = invoke(*command, "--test", folder / "none.npy", code=1)
+    assert "none.npy does not exist" in said

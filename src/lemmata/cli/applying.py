@@ -100,10 +100,24 @@ def sample(
     length: Annotated[
         int | None, typer.Option(metavar="INT", min=1, help="Of series.  [default: 100]")
     ] = None,
+    steps: Annotated[
+        int | None,
+        typer.Option(metavar="INT", min=1, help="Of diffusion: noise levels.  [default: 50]"),
+    ] = None,
+    sampler: Annotated[
+        str | None,
+        typer.Option(metavar="heun|ddim|ancestral|euler-maruyama", help="Of diffusion."),
+    ] = None,
+    guidance: Annotated[
+        float | None,
+        typer.Option(
+            metavar="NUMBER", min=0, help="Of diffusion with --class: more alike above 0."
+        ),
+    ] = None,
     seed: Annotated[int, typer.Option(metavar="INT", help="Repeats the draws.")] = 0,
     as_json: shell.AsJson = False,
 ) -> None:
-    """Draw new rows from a generative model (VAE, NormalizingFlow, AR, a mixture).
+    """Draw new rows from a generative model (Diffusion, VAE, NormalizingFlow, AR, a mixture).
 
     Images become a grid in a picture, series lines, tables points; in a csv every row is a line of numbers."""
     from lemmata import load
@@ -117,7 +131,9 @@ def sample(
         raise ValueError(
             f"a picture shows up to {MOST_DRAWN} draws, not {n:,}; write a .npy, or pass -n 400."
         )
-    drawn = _draw(load(file), n, label, length, seed)
+    more = {"steps": steps, "sampler": sampler, "guidance": guidance}
+    given = {name: value for name, value in more.items() if value is not None}
+    drawn = _draw(load(file), n, label, length, seed, given)
     if kind in PICTURES or kind == ".npz":
         from lemmata.core.store import write_atomically
 
@@ -131,7 +147,9 @@ def sample(
         shell.print_json({"out": str(out), "shape": list(drawn.shape)})
 
 
-def _draw(model: Any, n: int, label: str | None, length: int | None, seed: int) -> Any:
+def _draw(
+    model: Any, n: int, label: str | None, length: int | None, seed: int, more: dict[str, Any]
+) -> Any:
     from inspect import signature
 
     from lemmata.core.supervised import list_classes
@@ -139,10 +157,15 @@ def _draw(model: Any, n: int, label: str | None, length: int | None, seed: int) 
     name, draw = type(model).__name__, getattr(model, "sample", None)
     takes = signature(draw).parameters if draw is not None else {}
     if "n_samples" not in takes:
-        raise TypeError(f"a {name} draws no rows; VAE, NormalizingFlow, AR and mixtures do.")
+        raise TypeError(
+            f"a {name} draws no rows; Diffusion, VAE, NormalizingFlow, AR and mixtures do."
+        )
     if length is not None and "length" not in takes:
         raise ValueError(f"--length is of series, and a {name} draws rows of one width.")
+    if unknown := sorted(set(more) - set(takes)):
+        raise ValueError(f"--{unknown[0]} is of diffusion models; this is a {name}: leave it out.")
     settings: dict[str, Any] = {"length": length or 100} if "length" in takes else {}
+    settings |= more
     if "random_state" in takes:
         settings["random_state"] = seed
     else:
@@ -158,6 +181,30 @@ def _draw(model: Any, n: int, label: str | None, length: int | None, seed: int) 
         settings["y"] = known[label]
     drawn = draw(n, **settings)  # type: ignore[misc]
     return drawn[0] if isinstance(drawn, tuple) else drawn
+
+
+def certify_samples(samples: Path, train: Path, new: str | None, seconds: float | None) -> Any:
+    """The certificate of rows in a file, next to those that their generator was trained on, and new ones."""
+    from lemmata import certify
+    from lemmata.generate import Samples
+
+    test = None if new is None else _read_rows(Path(new))
+    return certify(Samples(_read_rows(samples)), _read_rows(train), X_test=test, seconds=seconds)
+
+
+def _read_rows(path: Path) -> Any:
+    """An array of rows or images, .npy or X of an .npz; or a table."""
+    import numpy as np
+
+    if not path.exists():
+        raise FileNotFoundError(f"{path} does not exist.")
+    if path.suffix.lower() not in ARRAYS:
+        return TableOptions().read(str(path)).X
+    found = np.load(path, allow_pickle=False)
+    if path.suffix.lower() == ".npy":
+        return found
+    with found:
+        return found["X" if "X" in found.files else found.files[0]]
 
 
 def _archive(drawn: Any) -> bytes:

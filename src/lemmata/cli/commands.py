@@ -27,6 +27,9 @@ def demo(
     out: Annotated[Path, typer.Option(metavar="FILE", help="Where to draw the picture.")] = Path(
         "demo.png"
     ),
+    deep: Annotated[
+        bool, typer.Option("--deep", help="Draw new digits instead, by diffusion: under a minute.")
+    ] = False,
     as_json: shell.AsJson = False,
 ) -> None:
     """Compress, complete and cluster 1,797 digits, and draw demo.png.
@@ -35,7 +38,12 @@ def demo(
     from lemmata.cli.demo import play
 
     shell.check_writable(out)
-    results = play(out, quiet=as_json)
+    scenes = None
+    if deep:
+        from lemmata.cli.drawn_digits import DrawnDigits
+
+        scenes = [DrawnDigits()]
+    results = play(out, quiet=as_json, scenes=scenes)
     if as_json:
         shell.print_json(results)
 
@@ -173,12 +181,20 @@ def certify(
         ),
     ] = None,
     analogies: of_words.Analogies = None,
+    samples: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Certify these rows (.npy, .npz, .csv) instead; FILE is what their generator was trained on.",
+        ),
+    ] = None,
     report: Report = None,
     as_json: shell.AsJson = False,
 ) -> None:
-    """Check every claim about a saved model again.
+    """Check every claim about a saved model again, or about rows that any generator drew.
 
-    FILE may also be vectors of words (.txt, .bin, .safetensors), which need no DATA.
+    FILE may also be vectors of words (.txt, .bin, .safetensors), which need no DATA. Samples are compared with the rows that
+    their generator was trained on and, with --test, with rows that it never saw: certify --samples s.npy x.npy --test t.npy.
 
     DATA is what the model was fitted to, read with the same options (--test and --seed too).
 
@@ -188,6 +204,13 @@ def certify(
 
     if report is not None:
         shell.check_writable(report, data)
+    if samples is not None:
+        from lemmata.cli.applying import certify_samples
+
+        if data is not None:
+            raise shell.refuse("--samples takes one file of training rows.", shell.BAD_USAGE)
+        found = certify_samples(samples, file, entries.test, seconds)
+        return _conclude(found, report, as_json, [])
     if data is None and not of_words.holds_vectors(file):
         raise shell.refuse(
             "a saved model is certified on its DATA: lemmata certify FILE DATA.", shell.BAD_USAGE
@@ -215,16 +238,21 @@ def certify(
         rows = entries.table.read(str(data), model)
         tables.needs_target(model, rows.y)
         certificate = tables.without_names(model.certify, rows.X, rows.y, seconds=seconds)
+    advice: list[Any] = []
+    if model is not None and not as_json:
+        words = fit_command(model, shell.Commands.words)
+        advice = commands_in(certificate, model, words, str(file))
+    _conclude(certificate, report, as_json, advice)
+
+
+def _conclude(certificate: Any, report: Path | None, as_json: bool, advice: list[Any]) -> None:
+    """Show a certificate, and exit with 3 unless it holds."""
     tables.refuse_interrupted(certificate)
     if report is not None:
         certificate.report(report)
     if as_json:
         shell.print_json(certificate.to_dict())
     else:
-        advice = []
-        if model is not None:
-            words = fit_command(model, shell.Commands.words)
-            advice = commands_in(certificate, model, words, str(file))
         shell.show(without_python(certificate), advice)
     if not certificate.holds:
         raise typer.Exit(shell.NOT_CERTIFIED)

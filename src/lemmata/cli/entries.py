@@ -37,11 +37,11 @@ Duplicates = Annotated[
     typer.Option(metavar="error|last|mean", help="Of ratings: how to treat one given twice."),
 ]
 TestShare = Annotated[
-    float | None,
+    str | None,
     typer.Option(
         "--test",
         metavar="SHARE",
-        help="For completion, hold out this share of the entries and test on it.",
+        help="For completion, hold out this share of the entries and test on it; with certify --samples, a file of new rows.",
     ),
 ]
 Seed = Annotated[
@@ -112,17 +112,27 @@ class SplitOptions(EntryOptions):
     seed: Seed = None
 
     def read(self, data: str) -> Any:
-        if self.test is not None and not 0 < self.test < 1:
+        self.share()
+        return super().read(data)
+
+    def share(self) -> float | None:
+        """The share of entries held out; BadParameter for what is none."""
+        try:
+            share = None if self.test is None else float(self.test)
+        except ValueError:
+            share = 0.0
+        if share is not None and not 0 < share < 1:
             raise typer.BadParameter(
                 f"{self.test} is not a share; pass a number between 0 and 1.", param_hint="--test"
             )
-        return super().read(data)
+        return share
 
     def split(self, observed: Any) -> tuple[Any, Any]:
         """Split entries into those to fit to and those held out (None without --test)."""
-        if self.test is None:
+        share = self.share()
+        if share is None:
             return observed, None
-        return observed.split(self.test, seed=self.seed or 0)
+        return observed.split(share, seed=self.seed or 0)
 
 
 def _whole(names: Any) -> Any:
@@ -167,7 +177,7 @@ def fit_to_entries(
 
     model.certificate_ = model.certify(train, test)
     found = evaluate(model, test, k=10)
-    return model, HeldOutEntries(source.test or 0.0, source.seed or 0, test.n_observed, found)
+    return model, HeldOutEntries(source.share() or 0.0, source.seed or 0, test.n_observed, found)
 
 
 def certify_on_entries(
