@@ -58,6 +58,7 @@ FUNCTIONS = {
     "lemmata.trust.comparison": "trust.compare",
     "lemmata.trust.cross_validation": "trust.cross_validate",
     "lemmata.trust.decomposition": "trust.bias_variance",
+    "lemmata.trust.fair.report": "trust.fairness",
 }
 
 

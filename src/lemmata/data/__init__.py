@@ -12,6 +12,7 @@ from lemmata.data.embedded import digits, docstrings
 from lemmata.data.files import read_matrix
 from lemmata.data.inspecting import Column, FileSummary, inspect_file
 from lemmata.data.locate import DataDamaged, DataNotFound, cache_folder, data_folder
+from lemmata.data.people import adult, compas
 from lemmata.data.sets import (
     a9a,
     california_housing,
@@ -40,8 +41,8 @@ from lemmata.data.text_sets import (
 
 __all__ = [
     "Column", "DataDamaged", "DataNotFound", "Dataset", "FileSummary", "Matrix", "Ratings", "UnreadableData", "a9a",
-    "ap_corpus", "cache_folder", "california_housing", "data_folder", "digits", "docstrings", "fashion_mnist", "filmtrust",
-    "imdb_reviews", "inspect_file", "lee_news", "movielens_1m", "movielens_small", "movietweetings", "newsgroups",
-    "olivetti_faces", "read_matrix", "rt_polarity", "spambase", "spoken_digits", "time_series", "tiny_shakespeare",
-    "trec_questions", "wikitext_2", "word_evaluation",
+    "adult", "ap_corpus", "cache_folder", "california_housing", "compas", "data_folder", "digits", "docstrings",
+    "fashion_mnist", "filmtrust", "imdb_reviews", "inspect_file", "lee_news", "movielens_1m", "movielens_small",
+    "movietweetings", "newsgroups", "olivetti_faces", "read_matrix", "rt_polarity", "spambase", "spoken_digits",
+    "time_series", "tiny_shakespeare", "trec_questions", "wikitext_2", "word_evaluation",
 ]  # fmt: skip

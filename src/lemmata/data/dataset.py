@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -36,6 +36,7 @@ class Dataset(Described):
     names : what the class codes stand for
     features : the names of the columns of X
     image : (height, width) where a row of X is an image
+    groups : of data about people, the columns that name a group, one label for each row
     """
 
     X: Any = None
@@ -44,6 +45,7 @@ class Dataset(Described):
     names: tuple[str, ...] = ()
     features: tuple[str, ...] = ()
     image: tuple[int, int] | None = None
+    groups: dict[str, np.ndarray] = field(default_factory=dict)
 
     def __post_init__(self):
         if (self.X is None) == (self.texts is None):

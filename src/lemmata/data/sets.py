@@ -97,6 +97,15 @@ SOURCES: dict[str, Source] = {source.folder: source for source in (
            "Hopkins, Reeber, Forman and Suermondt (HP Labs), UCI", "UCI states CC BY 4.0", (
         File("spambase.csv.gz", 698_341, "73152697481767e4712e97663f5bfac69e5bc65585ba2e82510f14157bca0d40"),
     )),
+    Source("adult", "People of the census of 1994; y is 1 for an income above 50,000 dollars.",
+           "Kohavi and Becker, UCI", "UCI states CC BY 4.0", (
+        File("train.csv.gz", 3_518_606, "f2c62076f19504d99a38b22badf445a7f42530ade6b827acf78dd143fbce38bb"),
+        File("test.csv.gz", 1_759_072, "f6b1801c5d231515ea5ff04d4444997bacd57e04876e94710cb9b9bd5549c033"),
+    )),
+    Source("compas", "Defendants in Broward County, Florida; y is 1 for a new offence within two years.",
+           "ProPublica, github.com/propublica/compas-analysis (2016)", "none known; public records for re-analysis", (
+        File("compas-scores-two-years.csv.gz", 2_076_659, "a5e5c34bfd2d1f065bb12a44c0323421baf74b98b97d585915a0c2e1513ecaba"),
+    )),
     Source("movielens-small", "Ratings of films in half stars, 0.5–5, from 1996 to 2018 (ml-latest-small).",
            "GroupLens Research, University of Minnesota",
            "research use with acknowledgement, not commercial; may be passed on under the same terms", (

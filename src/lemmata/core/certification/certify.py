@@ -52,6 +52,7 @@ def certify(
     X_test: Any = None,
     y_test: Any = None,
     analogies: Any = None,
+    groups: Any = None,
     seconds: float | None = None,
     verbose: bool = False,
 ) -> Certificate:
@@ -72,6 +73,9 @@ def certify(
         What to check besides ("causal", …), and rows that were not trained on: see `lemmata.nets.certifying.certify_module`.
     analogies : of vectors of words
         A file of questions, or rows of four words: see `lemmata.embedding.vectors.certifying.certify_words`.
+    groups : label of each row, or several columns, optional
+        Judge the fairness of decisions instead, of anything with `predict`: X and y are then rows that it was not trained on.
+        With X_test and y_test, the groups are those of these rows, and X are the training rows. See `lemmata.trust.fairness`.
     seconds : float, optional
         How long that may take; claims that need more stay *not checked*. By default five times the work of the fit, or about
         half a second if that is more, counted in work and not in time, so that every machine says the same.
@@ -85,6 +89,8 @@ def certify(
     request = Request(
         X, y, sample_weight, loss, properties, X_test, y_test, analogies, seconds, verbose
     )
+    if groups is not None:
+        return registry.resolve("trust.fair.report:certify_groups")(model, request, groups)
     for kinds, certifier in CERTIFIERS:
         if any(registry.is_named(cls, kind) for cls in type(model).__mro__ for kind in kinds):
             found = registry.resolve(certifier)(model, request)
