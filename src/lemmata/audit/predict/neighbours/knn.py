@@ -29,7 +29,8 @@ SHUFFLES = 199  # of the labels
 BEATEN = 0.01  # share of shuffles that may do as well
 LEAST_ROWS = 10
 TOO_FEW = f"{nearest_rows.FEWEST} rows are too few to tell: certify(X, y) asks about more"
-LARGEST = 2**20  # neighbours whose targets are looked at together
+# neighbours whose targets are looked at together: some 0.5 MB, which stay in the cache
+LARGEST = 2**16
 REACH = 0.6  # of each side of the data that a neighbourhood may take up; the notes' example of a curse has 0.63
 CONTRAST = 0.75  # k-th neighbour against any row
 
