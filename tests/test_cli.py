@@ -70,7 +70,9 @@ def test_fit_prints_the_certificate_and_saves_the_model(work):
 
 # models of texts read no tables: tests/embedding/test_words_cli.py
 OF_TABLES = [
-    name for name, one in registry.MODELS.items() if not one.module.startswith("lemmata.embedding")
+    name
+    for name, one in registry.MODELS.items()
+    if not one.module.startswith(("lemmata.embedding", "lemmata.language"))
 ]
 
 

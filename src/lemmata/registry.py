@@ -290,6 +290,14 @@ MODELS: dict[str, Entry] = {
         "lemmata.generate.gan.estimator", "Generative adversarial network: draws new rows",
         "CIL 5.4, ML GANs",
     ),
+    "NGram": Entry(
+        "lemmata.language.ngrams", "The next token by counts: Kneser–Ney",
+        "ML Language Models",
+    ),
+    "GPT": Entry(
+        "lemmata.language.gpt", "A transformer that predicts the next token",
+        "ML Language Models",
+    ),
 }  # fmt: skip
 
 FUNCTIONS: dict[str, str] = {
@@ -302,8 +310,8 @@ FUNCTIONS: dict[str, str] = {
 }
 
 SUBPACKAGES = (
-    "atlas", "clustering", "completion", "core", "data", "embedding", "generate", "linalg", "mixtures", "nets", "optim",
-    "predict", "reduction", "text", "topics", "trust",
+    "atlas", "clustering", "completion", "core", "data", "embedding", "generate", "language", "linalg", "mixtures", "nets",
+    "optim", "predict", "reduction", "text", "topics", "trust",
 )  # fmt: skip
 
 

@@ -85,6 +85,7 @@ OTHERS = {
     "rate_schedule": ["constant"],
     "schedule": ["linear"],
     "seed_words": [{0: [1]}],
+    "tokens": ["words"],
     "tokenizer": [Tokenizer(lowercase=False)],
     "widths": [(4,)],
     "weights_init": [np.array([0.25, 0.75])],

@@ -305,7 +305,9 @@ NUMBERLESS = (
 )
 # models of texts take no matrices; what they promise is checked in tests/embedding
 TEXTUAL = {
-    name for name, entry in registry.MODELS.items() if entry.module.startswith("lemmata.embedding")
+    name
+    for name, entry in registry.MODELS.items()
+    if entry.module.startswith(("lemmata.embedding", "lemmata.language"))
 }
 MODELS = sorted(set(registry.MODELS) - TEXTUAL)
 COUNTING = ("PLSA", "NMF", "LDA", "LatentDirichletAllocation")  # models of numbers >= 0

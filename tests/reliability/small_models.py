@@ -30,6 +30,7 @@ SMALL = {
     "rank": 2,
     "size": 20,
 }
+LEARNS = {"width": 8, "depth": 1, "heads": 2, "context": 16, "max_iter": 2, "order": 3}
 # epochs of models whose length is a parameter rather than a tolerance
 SHORT = dict.fromkeys(("Autoencoder", "NeuralClassifier", "NeuralRegressor", "SGDFactorization"), 5)
 SHORT |= {"PixelCNN": 2, "WaveNet": 2, "Diffusion": 2, "GAN": 2}
@@ -39,7 +40,7 @@ def data_of(name):
     cls = registry.model_class(name)
     if name == "Alignment":  # of two embeddings: words and their vectors
         return SIDES[0]
-    if registry.MODELS[name].module.startswith("lemmata.embedding"):
+    if registry.MODELS[name].module.startswith(("lemmata.embedding", "lemmata.language")):
         return TEXTS
     if issubclass(cls, TopicModel):
         return COUNTS
@@ -64,6 +65,8 @@ def unfitted(name, **more):
     settings |= {"random_state": 0} if "random_state" in known else {}
     settings |= {"max_iter": SHORT[name]} if name in SHORT else {}
     settings |= {"levels": 4} if name in ("PixelCNN", "WaveNet") else {}
+    if registry.MODELS[name].module.startswith("lemmata.language"):
+        settings |= {key: value for key, value in LEARNS.items() if key in known}
     return cls(**{**settings, **{key: value for key, value in more.items() if key in known}})
 
 

@@ -10,7 +10,13 @@ import typer
 
 from lemmata.cli import shell
 from lemmata.cli.tables import TableOptions, column_names, completes, without_names
-from lemmata.cli.words import read_texts, read_unlabelled, reads_documents, reads_labelled
+from lemmata.cli.words import (
+    read_texts,
+    read_unlabelled,
+    reads_documents,
+    reads_labelled,
+    reads_running_text,
+)
 from lemmata.core.certification.showing import printable
 
 Out = Annotated[
@@ -98,7 +104,8 @@ def sample(
         typer.Option("--class", metavar="LABEL", help="The class to draw from, if it has classes."),
     ] = None,
     length: Annotated[
-        int | None, typer.Option(metavar="INT", min=1, help="Of series.  [default: 100]")
+        int | None,
+        typer.Option(metavar="INT", min=1, help="Of series, and tokens of texts.  [default: 100]"),
     ] = None,
     steps: Annotated[
         int | None,
@@ -114,14 +121,27 @@ def sample(
             metavar="NUMBER", min=0, help="Of diffusion with --class: more alike above 0."
         ),
     ] = None,
+    prompt: Annotated[
+        str | None, typer.Option(metavar="TEXT", help="Where texts of a language model begin.")
+    ] = None,
+    temperature: Annotated[
+        float, typer.Option(metavar="T", min=0.0, help="Of texts; 0 takes the likeliest tokens.")
+    ] = 1.0,
     seed: Annotated[int, typer.Option(metavar="INT", help="Repeats the draws.")] = 0,
     as_json: shell.AsJson = False,
 ) -> None:
-    """Draw new rows from a generative model (Diffusion, VAE, NormalizingFlow, AR, a mixture).
+    """Draw new rows from a generative model (Diffusion, VAE, NormalizingFlow, AR, a mixture), or a text from a language model.
 
     Images become a grid in a picture, series lines, tables points; in a csv every row is a line of numbers."""
     from lemmata import load
 
+    model = load(file)
+    if reads_running_text(type(model)):
+        return _write_text(model, prompt or "", length or 100, temperature, seed, out, as_json)
+    if prompt is not None:
+        raise ValueError(
+            f"--prompt is of language models; this file holds a {type(model).__name__}."
+        )
     kind = out.suffix.lower()
     if str(out) != "-":
         if kind not in (*PICTURES, *ARRAYS) and not out.name.lower().endswith((".csv", ".csv.gz")):
@@ -133,7 +153,7 @@ def sample(
         )
     more = {"steps": steps, "sampler": sampler, "guidance": guidance}
     given = {name: value for name, value in more.items() if value is not None}
-    drawn = _draw(load(file), n, label, length, seed, given)
+    drawn = _draw(model, n, label, length, seed, given)
     if kind in PICTURES or kind == ".npz":
         from lemmata.core.store import write_atomically
 
@@ -145,6 +165,21 @@ def sample(
         return _write(rows, [f"x{j}" for j in range(rows.shape[1])], out, as_json, False)
     if as_json:
         shell.print_json({"out": str(out), "shape": list(drawn.shape)})
+
+
+def _write_text(
+    model: Any, prompt: str, length: int, temperature: float, seed: int, out: Path, as_json: bool
+) -> None:
+    (text,) = model.sample(
+        prompt=prompt, length=length, temperature=temperature, random_state=seed,
+    )  # fmt: skip
+    if as_json:
+        return shell.print_json({"text": text})
+    if str(out) == "-":
+        return print(printable(text))
+    from lemmata.core.store import write_atomically
+
+    write_atomically(out, text.encode())
 
 
 def _draw(

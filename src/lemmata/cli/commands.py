@@ -77,7 +77,7 @@ def fit(
 
     Models that predict a column need --target COLUMN. Completion models read one entry per line (user, item, rating); with
     --matrix a table whose empty cells are unknown. Models of words (skipgram) read a text file, a sentence a line; topic models
-    (lda) a table of counts, or a .txt file, a document a line."""
+    (lda) a table of counts, or a .txt file, a document a line; language models (gpt, ngram) a file as one text."""
     name = shell.model_name(model)
     cls = registry.model_class(name)
     parameters = shell.parameters_in(cls, settings or [])
@@ -134,6 +134,13 @@ def _fit_to_file(
         tables.fit_whole(model, of_words.read_texts(data), None, watch)
         if check_all:
             model.certificate_ = model.certify(of_words.read_texts(data))
+        return model, None
+    if of_words.reads_running_text(type(model)):
+        table.refuse_for(name)
+        running = of_words.read_running_text(data)
+        tables.fit_whole(model, running, None, watch)
+        if check_all:
+            model.certificate_ = model.certify(running)
         return model, None
     if of_words.reads_labelled(name):
         table.refuse_for(name)
@@ -225,6 +232,10 @@ def certify(
         entries.table.refuse_for(name)
         entries.refuse_for(name)
         certificate = of_words.certify_words(file, model, data, analogies, seconds)
+    elif of_words.reads_running_text(type(model)):
+        entries.table.refuse_for(name)
+        entries.refuse_for(name)
+        certificate = model.certify(of_words.read_running_text(str(data)), seconds=seconds)
     elif of_words.reads_labelled(name):
         entries.table.refuse_for(name)
         entries.refuse_for(name)

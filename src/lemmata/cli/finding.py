@@ -56,7 +56,8 @@ TASKS: dict[str, dict[str, str]] = {
     "forecast, generate": {
         "AR": "time series autoregression yule-walker burg forecast", "PixelCNN": "images autoregressive",
         "WaveNet": "audio sound", "NormalizingFlow": "realnvp glow nice spline density", "VAE": "variational autoencoder",
-        "Diffusion": "ddpm denoising score",
+        "Diffusion": "ddpm denoising score", "NGram": "language model kneser-ney text",
+        "GPT": "language model transformer llm text generation",
     },
 }  # fmt: skip
 
@@ -220,6 +221,7 @@ BY_KIND = {
     "texts": (
         ("SkipGram", "vectors of words (word2vec)", "skipgram {} --set min_count=2"),
         ("LDA", "topics, a document on each line", "lda {} --set n_components=10"),
+        ("NGram", "what comes next, by counts", "ngram {} --set order=6"),
     ),
     "images": (
         ("Autoencoder", "codes of a few numbers", "autoencoder {}"),

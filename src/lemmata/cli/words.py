@@ -50,6 +50,18 @@ def read_texts(data: str) -> Any:
     return (line.rstrip("\n") for line in sys.stdin) if data == "-" else read(data)
 
 
+def reads_running_text(cls: type) -> bool:
+    """Whether a class is a language model, to which a file is one text."""
+    from lemmata.language.base import LanguageModel
+
+    return issubclass(cls, LanguageModel)
+
+
+def read_running_text(data: str) -> Any:
+    """A file, or stdin, as one text."""
+    return [sys.stdin.read()] if data == "-" else Path(data)
+
+
 def reads_documents(cls: type, data: str) -> bool:
     """Whether a topic model gets a text file, a document on each line, rather than a table of counts."""
     from lemmata.topics.base import TopicModel

@@ -59,13 +59,15 @@ def certify_module(
         With X_test and y_test, what is known about new rows is checked; with a loss, gradients are those of the loss.
     loss : {"cross_entropy", "bce", "mse", "l1", "huber"} or a function of (what the module returns, y) that gives a number
         Without one, gradients are those of a random weighting of all outputs.
-    properties : names out of "causal", "padding", "shift_equivariant", "permutation_equivariant", "no_blind_spot", or a mapping
+    properties : names out of "causal", "padding", "cached", "shift_equivariant", "permutation_equivariant", "no_blind_spot", or
+        a mapping of names
         Properties to check besides those that the module itself declares (`declares = ("causal",)`). A mapping says
         where: ``{"causal": {"argument": "written", "axis": 1}}``, ``{"padding": "mask"}``. By default positions are axis 1 of
         the first tensor, shifts go along the axes after the channels, and the mask is called padding or attention_mask (True
         at real tokens) or key_padding_mask (True at padding, as PyTorch has it). Over images, ``{"causal": {"order": "raster"},
         "no_blind_spot": {"window": (3, 3)}}``: the output at a number knows only those before it in this order, or in a
-        permutation of the pixels, and each in its window of so many rows up and columns to each side.
+        permutation of the pixels, and each in its window of so many rows up and columns to each side. ``{"cached": step}``:
+        tokens in portions, step(module, tokens, past) → (scores, past), have the scores of all at once.
     X_test, y_test : rows that the module was not trained on
     """
     examples = _examples(module, X, "X")
@@ -162,12 +164,14 @@ def _parse_properties(properties: Any) -> dict[str, PropertyRequest]:
         where: Any = properties[name] if hasattr(properties, "keys") else {}
         if isinstance(where, int) and not isinstance(where, bool):
             where = {"axis": where}
+        elif callable(where):
+            where = {"step": where}
         elif isinstance(where, str):
             where = {"mask" if name == "padding" else "argument": where}
-        strange = set(where or {}) - {"argument", "axis", "mask", "order", "window"}
+        strange = set(where or {}) - {"argument", "axis", "mask", "order", "window", "step"}
         if strange:
             raise ValueError(
-                f"properties[{name!r}] names {sorted(strange)[0]!r}; pass argument=, axis=, mask=, order= or window=."
+                f"properties[{name!r}] names {sorted(strange)[0]!r}; pass argument=, axis=, mask=, order=, window= or step=."
             )
         found[name] = PropertyRequest(**(where or {}))
     return found

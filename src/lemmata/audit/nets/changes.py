@@ -24,6 +24,7 @@ class PropertyRequest:
     mask: str = ""
     order: Any = None
     window: tuple[int, int] | None = None
+    step: Any = None  # of a cache: a function of (module, tokens, past)
 
     def find(self, examples: Examples, axis: int) -> tuple[int | str, int]:
         """The argument and the axis that were requested, by default the first tensor and this axis."""

@@ -44,7 +44,7 @@ def _neighbours(claims: str, base: str = "core.estimator:Model", flags=SPARSE) -
 
 
 def _perceptron(base: str, flags=SPARSE) -> Counterpart:
-    adapter = "audit.nets.foreign:perceptron_of"
+    adapter = "audit.nets.mlp:perceptron_of"
     return Counterpart("audit.nets.mlp:MLP_CLAIMS", adapter, "cost_of_perceptron", base, flags)
 
 

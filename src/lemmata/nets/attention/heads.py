@@ -104,6 +104,11 @@ class KeyValues:
         self.length = end
         return self.all()
 
+    def select(self, rows: Tensor) -> None:
+        """Go on with these sequences, in this order; one may be there several times, as the beginnings of beams are."""
+        if self._buffer is not None:
+            self._buffer = self._buffer.index_select(1, rows)
+
     def all(self) -> tuple[Tensor, Tensor]:
         """Keys and values of the tokens so far."""
         assert self._buffer is not None

@@ -11,6 +11,7 @@ numbers encode the time of diffusion in a U-Net (`lemmata.nets.images.unet`).
 from __future__ import annotations
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 LONGEST = 10_000.0  # L: the slowest wave turns once in 2πL^(1 − 2/d) places
@@ -28,6 +29,12 @@ def sinusoidal(t: Tensor, width: int, longest: float = LONGEST) -> Tensor:
     return torch.cat([angles.sin(), angles.cos()], dim=-1)
 
 
+def places(start: int | Tensor, x: Tensor) -> Tensor:
+    """(T,), or (B, T) where each row has its own start: the places of tokens; padding before place 0 is put there, too."""
+    steps = torch.arange(x.shape[1], device=x.device)
+    return start + steps if isinstance(start, int) else (start[:, None] + steps).clamp_min(0)
+
+
 class SinusoidalPositions(nn.Module):
     """x_t + p(t), for sequences of any length."""
 
@@ -35,10 +42,10 @@ class SinusoidalPositions(nn.Module):
         super().__init__()
         self.width, self.longest = width, longest
 
-    def forward(self, x: Tensor, start: int = 0) -> Tensor:  # (B, T, d)
-        """Tokens with their places; the first one stands at `start`."""
+    def forward(self, x: Tensor, start: int | Tensor = 0) -> Tensor:  # (B, T, d)
+        """Tokens with their places; the first one stands at `start`, in each row at its own if that is (B,)."""
         precise = torch.promote_types(x.dtype, torch.float32)  # bfloat16 cannot count to 300
-        t = torch.arange(start, start + x.shape[1], device=x.device, dtype=precise)
+        t = places(start, x).to(precise)
         return x + sinusoidal(t, self.width, self.longest).to(x.dtype)
 
 
@@ -49,15 +56,17 @@ class LearnedPositions(nn.Module):
         super().__init__()
         self.weight = nn.Parameter(torch.randn(length, width) * std)
 
-    def forward(self, x: Tensor, start: int = 0) -> Tensor:  # (B, T, d)
-        """Tokens with their places; the first one stands at `start`."""
-        end = start + x.shape[1]
+    def forward(self, x: Tensor, start: int | Tensor = 0) -> Tensor:  # (B, T, d)
+        """Tokens with their places; the first one stands at `start`, in each row at its own if that is (B,)."""
+        end = int(start if isinstance(start, int) else start.max()) + x.shape[1]
         if end > len(self.weight):
             raise ValueError(
                 f"the sequence has {end} tokens, the positions were built for {len(self.weight)}; "
                 "shorten it, or build the network with a larger length."
             )
-        return x + self.weight[start:end]
+        if isinstance(start, int):
+            return x + self.weight[start:end]
+        return x + F.embedding(places(start, x), self.weight)
 
 
 def positions(kind: str, length: int, width: int, std: float = 0.02) -> nn.Module:

@@ -378,16 +378,20 @@ class Neural(Model):
         options = {name: found.pop(name) for name in list(found) if "__" in name}
         model: Any = super().restored(found, attributes)
         model.set_params(**options)
-        shape, width = model.input_shape_, model.n_features_in_
+        model._check_restored(attributes)
+        for name, (kind, _) in cls._shapes().items():
+            if kind is Network and name in attributes:
+                setattr(model, name, model._rebuild(attributes[name]))
+        return model
+
+    def _check_restored(self, attributes: dict[str, Any]) -> None:
+        """Raise ValueError unless the network of a file takes the rows that the model states."""
+        shape, width = self.input_shape_, self.n_features_in_
         if not all(isinstance(n, int) and n > 0 for n in shape) or math.prod(shape) != width:
             raise ValueError(f"input_shape_ is {shape}, for rows of {width} numbers.")
         stated = (attributes["module_"].config or {}).get("input_shape", shape)
         if tuple(np.atleast_1d(stated)) != tuple(shape):
             raise ValueError(f"its network is for inputs of shape {stated}, not {shape}.")
-        for name, (kind, _) in cls._shapes().items():
-            if kind is Network and name in attributes:
-                setattr(model, name, model._rebuild(attributes[name]))
-        return model
 
     def _rebuild(self, network: Network) -> Any:
         """The module of a file: networks of ours know their arguments, others are made as in a fit."""

@@ -1,0 +1,225 @@
+"""Claims about language models of networks: better than counting on text they have not seen, without looking ahead.
+
+Counting reaches far: `beats_ngrams` sets the losses of held-out text beside those of interpolated Kneser–Ney at its best order,
+counted in this package from the training text and chosen on the end of it. Both losses of a token are capped (a bet needs a
+bound), the difference is averaged over blocks of consecutive tokens, and bets are placed on the blocks as on independent draws.
+A network that sees the token it predicts beats everything: it is compared only where no leak was found.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from lemmata.audit.kernel import claims as k
+from lemmata.audit.kernel.attributes import attributes_sound, discrepancy, statements_true
+from lemmata.audit.kernel.held_out import beats, mean_gain
+from lemmata.audit.language.ngrams import best_ngram, held_out
+from lemmata.audit.nets import caching
+from lemmata.audit.nets.changes import SAME, PropertyRequest, judge_change
+from lemmata.audit.nets.modules import Copy, Examples, copy_of
+from lemmata.audit.nets.stated import unsound_tensors
+
+Array = np.ndarray
+
+EOS = 2
+STATED = 2**15  # tokens that loss_ is of
+RISK = 0.01
+CAP = 2.0  # of ln V, what a token may cost at most
+BLOCK, BLOCKS = 64, 1000  # tokens of a block at least, blocks at most
+AT_ONCE = 2**12  # tokens
+LEAKS = 2  # windows in which every suffix is changed
+
+
+def cost_of_tokens(fit: k.Fit, tokens: float) -> float:
+    """So many tokens through the network."""
+    size = sum(weight.numel() for weight in fit.module_.parameters())
+    return tokens * size / k.PRODUCTS
+
+
+def token_losses(fit: k.Fit, tokens: Array) -> Array:
+    """(N,): −ln P of each token of texts that end with EOS, by the network itself.
+
+    Each text begins after EOS. It is cut into windows of the context that move on by half of it, and each token is scored in
+    the first window that holds it.
+    """
+    import torch
+
+    net, T = fit.module_.eval(), int(fit.module_.context)
+    like, found = next(net.parameters()), np.empty(len(tokens))
+    inputs = np.concatenate([[EOS], tokens[:-1]]).astype(np.int64)
+    windows: list[tuple[int, int, int]] = []  # start, first that counts, stop
+    begin = 0
+    ends = np.append(np.flatnonzero(tokens == EOS) + 1, len(tokens))
+    for end in np.unique(ends).tolist():
+        done, start = begin, begin
+        while done < end:
+            stop = min(start + T, end)
+            windows.append((start, done, stop))
+            done, start = stop, start + max(1, T // 2)
+        begin = end
+    windows.sort(key=lambda one: one[2] - one[0])
+    rows = max(1, AT_ONCE // T)
+    for at in range(0, len(windows), rows):
+        some = windows[at : at + rows]
+        width = max(stop - start for start, _, stop in some)
+        x = np.zeros((len(some), width), np.int64)
+        for row, (start, _, stop) in enumerate(some):
+            x[row, : stop - start] = inputs[start:stop]
+        with torch.no_grad():
+            logs = torch.log_softmax(net(torch.from_numpy(x).to(like.device)).double(), 2).cpu()
+        for row, (start, first, stop) in enumerate(some):
+            part = logs[row, first - start : stop - start].numpy()
+            found[first:stop] = -part[np.arange(stop - first), tokens[first:stop]]
+    return found
+
+
+# --- facts ------------------------------------------------------------------------------------------------------------
+
+
+def _kept_tokens(fit: k.Fit) -> float:
+    return 0.0 if fit.data.kept is None else float(fit.data.kept.n_tokens)
+
+
+@k.fact(cost=lambda fit: cost_of_tokens(fit, 2 * _kept_tokens(fit)))
+def held_out_losses(fit: k.Fit) -> Array:
+    return token_losses(fit, held_out(fit).tokens)
+
+
+class LookAhead(NamedTuple):
+    """The largest change of a score by later tokens, where, how many changes were tried, and whether earlier ones matter."""
+
+    change: float
+    place: int
+    tried: int
+    reaches: bool
+
+
+def example_rows(fit: k.Fit, rows: int) -> Array:
+    """(rows, T): evenly spaced windows of the training text."""
+    tokens = fit.data.tokens
+    T = max(2, min(int(fit.module_.context), len(tokens) // 2))
+    starts = np.linspace(0, len(tokens) - T, rows).astype(np.int64)
+    return tokens[starts[:, None] + np.arange(T)].astype(np.int64)
+
+
+@k.fact(cost=lambda fit: 2 * cost_of_tokens(fit, LEAKS * float(fit.module_.context) ** 2))
+def leak(fit: k.Fit) -> LookAhead:
+    """Change everything from a place on, for every place: the scores before it have to stay."""
+    import torch
+
+    own: Copy = copy_of(fit)
+    n, rng = len(fit.tokens_), np.random.default_rng(0)
+    worst, place, tried, reaches = 0.0, 0, 0, False
+    for row in example_rows(fit, LEAKS):
+        T = len(row)
+        other = (row + rng.integers(1, n, T)) % n
+        rows = np.where(np.arange(T) >= np.arange(1, T)[:, None], other, row)
+        scores = own.output(Examples((torch.from_numpy(np.vstack([row, rows])),)))
+        base, scale = scores[0], float(scores[0].abs().max())
+        if scores.shape[:2] != (T, T) or not math.isfinite(scale):
+            raise k.CannotTell("the network gives no finite score for every token")
+        moved = ((scores[1:] - base).abs().amax(dim=2) / max(scale, 1e-300)).numpy()  # (T − 1, T)
+        before = np.where(np.arange(T) < np.arange(1, T)[:, None], moved, 0.0)
+        reaches = reaches or bool((moved[: T // 2, -1] > SAME).any())
+        tried += T - 1
+        if before.max() > worst:
+            worst, place = float(before.max()), int(before.max(axis=0).argmax())
+    return LookAhead(worst, place, tried, reaches)
+
+
+# --- claims -----------------------------------------------------------------------------------------------------------
+
+
+@k.rule_of_thumb(
+    "no score depends on a later token: at every place of two windows of the text, all that follows is changed, to 1e-10",
+    "ML Transformers",
+    needs=(leak,),
+)
+def causal(fit: k.Fit) -> k.Evidence:
+    """In evaluation mode, in float64."""
+    found = leak(fit)
+    note = f"{found.tried:,} changes tried"
+    if found.change <= SAME and not found.reaches:
+        return k.unknown(f"scores do not depend on the tokens before the last one: nothing could leak; {note}")  # fmt: skip
+    advice = f"the score at place {found.place} sees what follows: correct the mask"
+    return judge_change(found.change, note, advice)
+
+
+@k.statistical(
+    "held-out text costs fewer nats than under interpolated Kneser–Ney at its best order up to 8, counted from the "
+    "training text",
+    "ML Language Models",
+    confidence=1 - RISK,
+    needs=(best_ngram, held_out_losses, leak),
+)
+def beats_ngrams(fit: k.Fit) -> k.Evidence:
+    """Mean gains of blocks of consecutive tokens, taken as independent draws; losses are capped at 2 ln V."""
+    if leak(fit).change > SAME:
+        return k.unknown("its scores see the tokens that they are of: what it says are no probabilities")  # fmt: skip
+    counted, ours = best_ngram(fit), held_out_losses(fit)
+    cap, n = CAP * math.log(len(fit.tokens_)), len(ours)
+    gains = np.minimum(counted.losses, cap) - np.minimum(ours, cap)
+    size = max(BLOCK, math.ceil(n / BLOCKS))
+    if n < 20 * size:
+        return k.unknown(f"the held-out text has {n:,} tokens; {20 * BLOCK:,} are needed")
+    whole = n // size
+    means = gains[: whole * size].reshape(whole, size).mean(axis=1)
+    ours_mean, theirs = float(ours.mean()), float(counted.losses.mean())
+    note = f"{ours_mean:.4g} nats per token, {counted.order}-grams {theirs:.4g}; {whole:,} blocks of {size}"
+    advice = "counting is better: train longer, or use NGram"
+    found = mean_gain(means, RISK, -cap, cap)
+    return beats(found, note, advice, unit="gain in nats", uncapped=theirs - ours_mean)
+
+
+def _module_fit(fit: k.Fit) -> k.Fit:
+    """The network alone, on windows of the text, with what it declares."""
+    import torch
+
+    examples = Examples((torch.from_numpy(example_rows(fit, caching.ROWS)),))
+    attributes = {"module_": fit.module_, "properties": {"cached": PropertyRequest()}}
+    return k.Fit(None, examples, attributes=attributes)
+
+
+def _cost_of_caching(fit: k.Fit) -> float:
+    return 4 * cost_of_tokens(fit, caching.ROWS * 8.0 * caching.LONGEST)
+
+
+@k.rule_of_thumb(caching.cache_agrees.sentence, caching.cache_agrees.source, cost=_cost_of_caching)
+def cache_agrees(fit: k.Fit) -> k.Evidence:
+    """As of any module, on windows of the training text."""
+    return caching.cache_agrees.check(_module_fit(fit))
+
+
+def _statement_errors(fit: k.Fit) -> Mapping[str, float | None]:
+    exact = 3e-5  # float32 scores of order 10, summed in other batches
+    some = fit.data.tokens[:STATED]
+    loss = float(token_losses(fit, some).mean())
+    errors: dict[str, float | None] = {"loss_": discrepancy(fit.loss_, loss, 1 + loss, exact)}
+    if fit.get("test_loss_") is not None and fit.data.kept is not None:
+        test = float(held_out_losses(fit).mean())
+        errors["test_loss_"] = discrepancy(fit.test_loss_, test, 1 + test, exact)
+    return errors
+
+
+def _unsound(fit: k.Fit) -> Iterator[str]:
+    yield from (f"module_.{wrong}" for wrong in unsound_tensors(fit))
+    known = fit.module_.config["n_tokens"]
+    if not known == len(fit.tokens_) == fit.n_features_in_:
+        yield f"its network knows {known:,} tokens, tokens_ {len(fit.tokens_):,}, n_features_in_ is {fit.n_features_in_:,}"
+
+
+GPT_CLAIMS: tuple[Any, ...] = (
+    attributes_sound({"loss_": ">=0"}, _unsound),
+    statements_true(
+        _statement_errors,
+        cost=lambda fit: cost_of_tokens(fit, 2.0 * min(fit.data.size, STATED)),
+        needs=(held_out_losses,),
+    ),
+    beats_ngrams,
+    causal,
+)
+GPT_MORE_CLAIMS: tuple[Any, ...] = (cache_agrees,)

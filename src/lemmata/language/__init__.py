@@ -1,0 +1,24 @@
+"""Language models: texts as tokens, the next token from those before it, and what a text tells about another.
+
+tokens.py, corpus.py    characters, words, byte pairs; texts as one array
+counts.py, ngrams.py    interpolated Kneser–Ney: the model to beat
+networks.py, gpt.py     GPT
+base.py, sampling.py    what all have in common: perplexities, and drawing of texts
+"""
+
+from lemmata.registry import lazily
+
+__getattr__, __dir__, __all__ = lazily(
+    __name__,
+    {
+        "tokens": "Characters Words BytePairs",
+        "corpus": "Corpus",
+        "ngrams": "NGram",
+        "counts": "KneserNey RunCounts",
+        "gpt": "GPT",
+        "networks": "GPTNet",
+        "base": "TextPerplexity",
+        "sampling": "shape_probabilities",
+    },
+    extra=("torch", "deep"),
+)
