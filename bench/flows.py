@@ -19,6 +19,7 @@ from typing import Any
 import torch
 from sklearn.datasets import make_moons
 
+from bench.helpers.harness import plan_training
 from lemmata import NormalizingFlow, config
 
 STEPS, BATCH, LAYERS, WIDTH, SEEDS = 200, 1024, 8, 64, 5
@@ -150,17 +151,17 @@ def fit_images(minutes: float) -> None:
     settings = {"n_transforms": 6, "widths": (48, 48), "batch_size": 128, "learning_rate": 2e-3}
     settings |= {"warmup": 0.02, "clip": 50.0, "test_fraction": 0.0, "random_state": 0}
     for recipe in ("glow", "realnvp"):
-        with config(certificate=False):
-            begin = time.perf_counter()
-            NormalizingFlow(recipe, max_iter=1, **settings).fit(train[:6000])
-            rows = int(6000 * 60 * minutes / (time.perf_counter() - begin))
-            epochs = max(1, round(rows / len(train)))
-            some = train[: rows // epochs]
-            begin, worked = time.perf_counter(), time.process_time()
-            model = NormalizingFlow(recipe, max_iter=epochs, **settings).fit(some)
+
+        def fit(rows: int, epochs: int, recipe: str = recipe) -> Any:
+            with config(certificate=False):
+                return NormalizingFlow(recipe, max_iter=epochs, **settings).fit(train[:rows])
+
+        rows, epochs = plan_training(fit, len(train), minutes)
+        begin, worked = time.perf_counter(), time.process_time()
+        model = fit(rows, epochs)
         took, worked = time.perf_counter() - begin, time.process_time() - worked
         bits = model.bits_per_dim(test[:2000])
-        print(f"  {recipe:8} {epochs} epochs of {len(some):,} images in {took:.0f} s, {worked:.0f} s of CPU: "
+        print(f"  {recipe:8} {epochs} epochs of {rows:,} images in {took:.0f} s, {worked:.0f} s of CPU: "
               f"at most {bits:.3f} bits/dim (aim 3.6)", flush=True)  # fmt: skip
 
 

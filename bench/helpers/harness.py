@@ -160,3 +160,12 @@ def share_added(function, X):
     added = memory("VmHWM") - base
     del result
     return added / (X.nbytes / 2**20), added
+
+
+def plan_training(fit: Callable[[int, int], Any], rows: int, minutes: float) -> tuple[int, int]:
+    """Rows and epochs that fit(rows, epochs) trains in so many minutes, by the time that more rows take."""
+    some = max(rows // 40, 1)
+    seconds = time_call(lambda: fit(3 * some, 1))[0] - time_call(lambda: fit(some, 1))[0]
+    total = int(2 * some * 60 * minutes / max(seconds, 1e-3))
+    epochs = max(1, round(total / rows))
+    return min(rows, max(some, total // epochs)), epochs

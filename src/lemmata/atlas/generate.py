@@ -49,6 +49,44 @@ def ar_spectrum() -> Any:
     return drawing
 
 
+@entry("sunspots", "CIL 5.1.2")
+def sunspots() -> Any:
+    """Sunspots come back after eleven years: a peak of the spectrum, and a forecast that loses it after a few cycles.
+
+    Left: yearly numbers; what AR forecasts from 1960 on, with intervals of 95 %, and what came (grey). Right: its spectrum by
+    period over the periodogram.
+    """
+    from lemmata.data import time_series
+
+    x = time_series("sunspots-yearly").X.ravel()
+    known, later = x[:260], x[260:]
+    model = AR("aic", method="burg").fit(known)
+    ahead, years = model.forecast(len(later)), 1700 + np.arange(len(x))
+    drawing, (left, right) = figure(columns=2, size=(4.6, 3.0))
+    left.plot(years[180:260], known[180:], color=BLUE, linewidth=0.9)
+    left.plot(years[260:], later, color=GREY, linewidth=0.9, label="what came")
+    left.plot(years[260:], ahead.mean, color=ORANGE, label=f"AR({len(model.coef_)})")
+    left.fill_between(years[260:], ahead.lower, ahead.upper, color=ORANGE, alpha=0.2)
+    left.legend()
+    left.set(xlabel="year", ylabel="sunspots")
+    periods = np.linspace(5, 30, 1000)
+    spectrum = model.spectrum(2 * np.pi / periods)
+    powers = np.abs(np.fft.rfft(known - known.mean())[1:]) ** 2 / len(known)
+    at = len(known) / np.arange(1, len(powers) + 1)
+    right.semilogy(at, powers, color=GREY, linewidth=0.6, label="periodogram")
+    right.semilogy(periods, spectrum, color=ORANGE, label="AR")
+    right.set(xlabel="period, years", xlim=(5, 30), ylim=(powers.max() * 1e-4, powers.max() * 2))
+    right.legend()
+    peak = periods[spectrum.argmax()]
+    inside = ((later >= ahead.lower) & (later <= ahead.upper)).mean()
+    show(10 < peak < 12, "the spectrum peaks between ten and twelve years")
+    show(inside >= 0.85, "at least 85 % of the years to come lie in their intervals")
+    show(
+        np.ptp(ahead.mean[-11:]) < 0.5 * np.ptp(ahead.mean[:11]), "the cycle of the forecast fades"
+    )
+    return drawing
+
+
 @entry("ar-vowel", "CIL 5.1.2")
 def ar_vowel() -> Any:
     """A vowel is an autoregression: the resonances of the mouth are the peaks of its spectrum.
@@ -89,7 +127,99 @@ def ar_vowel() -> Any:
     return drawing
 
 
-@entry("flow-grid", "CIL 5.2, Prop. 5.2.1")
+@entry("receptive-fields", "CIL 5.1.3, Fig. 5.1")
+def receptive_fields() -> Any:
+    """A masked kernel scans an image; layers of masks are blind to the upper right, two stacks are not.
+
+    Left: a 5 × 5 kernel of mask A, which sees the pixels before its own (orange). Middle: on which pixels the output at
+    the middle of 15 × 15 depends after three such layers. Right: the same of PixelCNN's rows above and row to the left.
+    """
+    import torch
+    from torch import nn
+
+    from lemmata.generate.pixels.network import CausalNet
+
+    side, middle, mask = 15, 7, np.ones((5, 5))
+    mask[3:] = mask[2, 2:] = 0
+    torch.manual_seed(0)
+    layers = [nn.Conv2d(1, 1, 5, padding=2) for _ in range(3)]
+    with torch.no_grad():
+        for at, layer in enumerate(layers):
+            sees = torch.from_numpy(mask).float()
+            sees[2, 2] = float(at > 0)  # mask A, then B
+            layer.weight.copy_(sees * layer.weight.abs())
+    x = torch.zeros(1, 1, side, side, requires_grad=True)
+    found = nn.Sequential(*layers)(x)[0, 0, middle, middle]
+    stacked = torch.autograd.grad(found, x)[0][0, 0].numpy() != 0
+    net = CausalNet(
+        (1, side, side), 2, (side, side), channels=4, kernel=5, dilations=(1,) * 3, hidden=4
+    )
+    images = torch.zeros(1 + side * side, 1, side, side)
+    images[1:].view(side * side, -1)[:] = torch.eye(side * side)
+    with torch.no_grad():
+        logits = net(images)[:, 0, 0, middle, middle]
+    two = (logits[1:] != logits[0]).reshape(side, side).numpy()
+    drawing, axes = figure(columns=3, size=(2.8, 2.9))
+    titles = ("mask A", "three masked layers", "two stacks")
+    for ax, seen, title in zip(axes, (mask, stacked, two), titles, strict=True):
+        ax.imshow(seen, cmap="Oranges", vmin=0, vmax=1.5)
+        ax.plot([(seen.shape[1] - 1) / 2], [(seen.shape[0] - 1) / 2], "s", color=BLUE)
+        ax.set(title=title, xticks=[], yticks=[])
+    later = np.arange(side * side).reshape(side, side) >= middle * side + middle
+    blind = two & ~stacked
+    show(not (stacked | two)[later].any(), "no output depends on its own pixel or on a later one")
+    show(blind[:middle, middle + 1 :].any() and not (stacked & ~two).any(),
+         "masks upon masks miss pixels to the upper right that two stacks see")  # fmt: skip
+    return drawing
+
+
+@entry("planar-depth", "CIL 5.2.4, Fig. 5.4, (5.14)")
+def planar_depth() -> Any:
+    """A planar map bends space along one line; K of them in a row make any shape out of a normal density or a square.
+
+    Above: draws of N(0, I) through flows of K planar maps that were fitted to three groups. Below: the square [−2, 2]² through
+    the same flows; where lines of the grid draw apart, ln|det| is large.
+    """
+    import torch
+
+    from lemmata.generate.flows.estimator import NormalizingFlow
+
+    rng = np.random.default_rng(0)
+    centres = 2 * np.array([[0, 1], [-0.9, -0.5], [0.9, -0.5]])
+    X = (centres[rng.integers(0, 3, 1500)] + 0.4 * rng.normal(size=(1500, 2))).astype(np.float32)
+    z = torch.from_numpy(rng.normal(size=(800, 2)).astype(np.float32))
+    at, width = np.linspace(-2, 2, 161), 0.025
+    lines = np.stack(np.meshgrid(at, at, indexing="ij"), -1).astype(np.float32)
+    drawing, axes = figure(2, 4, size=(2.4, 2.4))
+    scores, errors = [], []
+    for K, (above, below) in zip((1, 2, 8, 24), axes.T, strict=True):
+        settings: dict[str, Any] = {
+            "n_transforms": K,
+            "max_iter": 60,
+            "learning_rate": 2e-2,
+            "test_fraction": 0.0,
+        }
+        flow = NormalizingFlow("planar", **settings, batch_size=500, random_state=0).fit(X)
+        scores.append(flow.score(X))
+        net = flow.module_.double()
+        with torch.no_grad():
+            x = net(z.double())[0].numpy()
+            moved, log_det = net(torch.from_numpy(lines.reshape(-1, 2)).double())
+        moved, log_det = moved.numpy().reshape(lines.shape), log_det.numpy().reshape(161, 161)
+        above.plot(*x.T, ".", color=BLUE, markersize=2)
+        for step in range(0, 161, 10):
+            below.plot(*moved[step].T, color=ORANGE, linewidth=0.6)
+            below.plot(*moved[:, step].T, color=ORANGE, linewidth=0.6)
+        above.set_title(f"K = {K}")
+        across, up = (np.gradient(moved, width, axis=axis)[1:-1, 1:-1] for axis in (0, 1))
+        area = np.abs(across[..., 0] * up[..., 1] - across[..., 1] * up[..., 0])
+        errors.append(np.median(np.abs(np.log(area) - log_det[1:-1, 1:-1])))
+    show(bool((np.diff(scores) > 0).all()), "each deeper flow gives the rows more probability")
+    show(max(errors) < 0.02, "areas of small cells grow by |det|, within 2 % in the median")
+    return drawing
+
+
+@entry("flow-grid", "CIL 5.2, Prop. 5.2.1, Fig. 5.3")
 def flow_grid() -> Any:
     """A flow bends the plane: a grid around the normal density becomes one around two moons.
 
@@ -136,7 +266,7 @@ def _normal_score(train: Array, rows: Array) -> float:
     return float(-(0.5 * ((rows - mean) / s) ** 2 + np.log(s) + 0.9189385).sum(axis=1).mean())
 
 
-@entry("vae-walk", "CIL 5.3")
+@entry("vae-walk", "CIL 5.3, Fig. 5.6")
 def vae_walk() -> Any:
     """Codes of two numbers: where the digits lie, what the decoder draws there, and ways from digit to digit.
 
@@ -223,4 +353,54 @@ def elbo_iwae() -> Any:
     show(max(bounds) <= exact + 0.02, "no bound is above ln p(x), but for 0.02 nats of luck")
     show(bounds[0] < bounds[2] < bounds[4], "the bound is closer with 4 and with 16 draws")
     show(all(one < many for one, many in found), "IWAE-50 is above the ELBO at every stage")
+    return drawing
+
+
+@entry("model-table", "CIL 5.1–5.3, Fig. 5.2, 5.5")
+def model_table() -> Any:
+    """What each model can do, on binary digits: how probable new rows are, how it draws, and how different its draws are.
+
+    Draws of independent pixels, PixelCNN, Glow and a VAE, and digits as they are. "exact" is −ln P, "at most" its bound, in
+    nats a new image; passes of the network for a draw; kinds: e to the entropy of the digits that the draws are nearest to.
+    """
+    from sklearn.neighbors import KNeighborsClassifier
+
+    from lemmata.generate.flows.estimator import NormalizingFlow
+    from lemmata.generate.pixels.estimator import PixelCNN
+    from lemmata.generate.vae.estimator import VAE
+
+    digits = load_digits()
+    order = np.random.default_rng(0).permutation(len(digits.images))
+    X, kinds = (digits.images > 7).astype(np.float32)[order, None], digits.target[order]
+    train, new, n = X[:1400], X[1400:], 200
+    common: dict[str, Any] = {"random_state": 0, "test_fraction": 0.0}
+    pixel = PixelCNN(channels=16, max_iter=6, **common).fit(train)
+    glow = NormalizingFlow("glow", widths=(32,), n_transforms=4, max_iter=12, **common).fit(train)
+    vae = VAE(8, layers=(128,), max_iter=40, learning_rate=4e-3, **common).fit(train)
+    shares = (train.sum(axis=0) + 0.5) / (len(train) + 1)
+    rng = np.random.default_rng(0)
+    nats = {
+        "independent": -(new * np.log(shares) + (1 - new) * np.log1p(-shares))
+        .sum((1, 2, 3))
+        .mean(),
+        "PixelCNN": -pixel.score(new),
+        "Glow": 64 * np.log(2) * glow.bits_per_dim(new, n_samples=8),
+        "VAE": -vae.bound(new, 50).mean(),
+        "digits": np.nan,
+    }
+    alone = (rng.random((n, 1, 8, 8)) < shares).astype(np.float32)
+    draws = [alone, pixel.sample(n), glow.sample(n), vae.sample(n), new[:n]]
+    nearest = KNeighborsClassifier(1).fit(train.reshape(-1, 64), kinds[:1400])
+    drawing, axes = figure(5, 1, size=(7.0, 0.85))
+    words = ("exact, 1 pass", "exact, 64 passes", "at most, 1 pass", "at most, 1 pass", "")
+    met = []
+    for ax, (name, value), images, what in zip(axes, nats.items(), draws, words, strict=True):
+        counts = np.bincount(nearest.predict(images.reshape(n, -1)), minlength=10) / n
+        met.append(float(np.exp(-(counts[counts > 0] * np.log(counts[counts > 0])).sum())))
+        image_grid(ax, images[:20, 0], 20)
+        figure_ = f"{value:.1f} nats, {what}, " if what else ""
+        ax.set_title(f"{name}: {figure_}{met[-1]:.1f} kinds", loc="left", fontsize=8)
+    best = min(nats["PixelCNN"], nats["VAE"])
+    show(best < nats["independent"] - 5, "new digits gain five nats and more on independent pixels")
+    show(met[1] > 5 and met[3] > 5, "draws of PixelCNN and of the VAE are of more than five kinds")
     return drawing
