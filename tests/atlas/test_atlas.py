@@ -48,6 +48,7 @@ LONG = (
     "glove-weights",
     "noise-exponent",
     "true-loss",
+    "model-table",
 )
 IDS = [pytest.param(id, marks=pytest.mark.slow) if id in LONG else id for id in atlas.entries()]
 

@@ -127,8 +127,8 @@ def ar_vowel() -> Any:
     return drawing
 
 
-@entry("receptive-fields", "CIL 5.1.3, Fig. 5.1")
-def receptive_fields() -> Any:
+@entry("masked-kernels", "CIL 5.1.3, Fig. 5.1")
+def masked_kernels() -> Any:
     """A masked kernel scans an image; layers of masks are blind to the upper right, two stacks are not.
 
     Left: a 5 × 5 kernel of mask A, which sees the pixels before its own (orange). Middle: on which pixels the output at
