@@ -279,8 +279,11 @@ def test_new_rows_are_offset_as_those_of_the_fit():
     assert model.fold_in(row).bias[0] == pytest.approx(expected)
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("share", [0.5, 0.05])
+@pytest.mark.parametrize(
+    ("share", "dtype"),
+    [(0.5, np.float64), (0.05, np.float64), (0.5, np.float32),
+     pytest.param(0.05, np.float32, marks=pytest.mark.slow)],
+)  # fmt: skip
 def test_numpy_and_kernels_end_at_the_same_matrix(dtype, share):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(150, 40)) @ rng.normal(size=(40, 120)) / 6

@@ -29,7 +29,7 @@ def documents_of(N, k, compile="never"):
         return DocumentParts(Blocks.of(sp.csr_array(N)), k, 1)
 
 
-@settings(max_examples=25)
+@settings(max_examples=12)
 @given(st.integers(0, 2**31), st.booleans())
 def test_the_bound_never_falls(seed, learn):
     N, *_ = planted(15, 10, 3, 20, seed)
