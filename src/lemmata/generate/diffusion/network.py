@@ -282,7 +282,7 @@ def build(
     elif denoiser is not None:
         net = denoiser()
     elif len(shape) == 3:
-        net = UNet(shape, first, width or IMAGES, **known)
+        net = UNet(shape, first, width or IMAGES, adaptive=True, **known)
     elif len(shape) == 1:
         net = TimedMLP(shape, first, width or TABLES, **known)
     else:
