@@ -65,7 +65,8 @@ def digits(minutes: float) -> None:
 
     data, order = load_digits(), np.random.default_rng(0).permutation(1797)
     X, y = (data.images / 16).astype(np.float32)[order, None], data.target[order]
-    model = Diffusion(width=16, batch_size=32, max_iter=round(TO_DIGITS * minutes), test_fraction=0, random_state=0)  # fmt: skip
+    epochs = round(TO_DIGITS * minutes)
+    model = Diffusion(width=16, batch_size=32, max_iter=epochs, test_fraction=0, random_state=0)
     _judge("digits", model, (X[:1200], y[:1200]), (X[1200:], y[1200:]))
 
 
@@ -102,7 +103,7 @@ def _judge(label, model, train, new) -> None:
     found = lemmata.certify(
         lemmata.generate.Samples(drawn, asked), X, y, X_test=test, y_test=wanted
     )
-    print("  " + ", ".join(f"{one.name} {one.verdict}" for one in found if one.name in found.held + found.failed + found.undecided))  # fmt: skip
+    print("  hold:", *found.held[2:], "fail:", *found.failed, "can't tell:", *found.undecided)
 
 
 def speed(minutes: float) -> None:
