@@ -3,7 +3,7 @@
     GANNet                           x = μ + s · generator(z, …),  f = discriminator((x − μ)/s, …)
     DCGenerator, DCDiscriminator     transposed convolutions from a small grid up, strided ones down again
     Translator                       an image given to an image made: down twice, up twice, beside the image itself
-    FeedForward                      of `lemmata.nets`: perceptrons for tables
+    perceptron                       for tables
 
 **Conditions** go to both players as further inputs: of classes one-hot vectors, or an embedding that each player learns for
 itself; of images the channels that are given. Where a player's input is an image, flat inputs become constant channels. So any
@@ -26,8 +26,6 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils import parametrize
 from torch.nn.utils.parametrizations import spectral_norm
-
-from lemmata.nets.estimators.networks import FeedForward
 
 WIDTHS = (128, 128)  # of perceptrons
 SLOPE = 0.2  # of LeakyReLU below 0, as in DCGAN
@@ -103,6 +101,15 @@ class Translator(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         return torch.tanh(self.last(torch.cat([self.inner(x), x], 1)))
+
+
+def perceptron(widths: Sequence[int], activation: nn.Module) -> nn.Sequential:
+    """Return layers of units with torch's own initial weights, which are small: a generator that begins as a cloud finds the
+    modes that one with He's weights, spread over all of them, does not."""
+    layers: list[nn.Module] = [nn.Flatten()]
+    for before, after in pairwise(widths):
+        layers += [nn.Linear(before, after), activation]
+    return nn.Sequential(*layers[:-1])
 
 
 def _grids(shape: Sequence[int], width: int) -> list[tuple[int, ...]]:
@@ -194,7 +201,11 @@ class GANNet(nn.Module):
             generator = _make_generator(self.made, latent + more, given, large)
         if discriminator is None:
             inputs = (shape[0] + more, *shape[1:])
-            discriminator = DCDiscriminator(inputs) if large else FeedForward(inputs, 1, WIDTHS)
+            discriminator = (
+                DCDiscriminator(inputs)
+                if large
+                else perceptron((math.prod(inputs), *WIDTHS, 1), nn.LeakyReLU(SLOPE))
+            )
         self.generator = Conditioned(generator, n_classes, embedding)
         self.discriminator = Conditioned(discriminator, n_classes, embedding)
         if spectral:
@@ -272,7 +283,11 @@ class GANNet(nn.Module):
 def _make_generator(made: tuple[int, ...], inputs: int, given: int, large: bool) -> nn.Module:
     if given:
         return Translator((inputs + given, *made[1:]), made[0])
-    return DCGenerator(inputs, made) if large else FeedForward((inputs,), math.prod(made), WIDTHS)
+    return (
+        DCGenerator(inputs, made)
+        if large
+        else perceptron((inputs, *WIDTHS, math.prod(made)), nn.ReLU())
+    )
 
 
 def _try(name: str, player: nn.Module, *inputs: Any) -> Tensor:
