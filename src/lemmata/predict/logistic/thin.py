@@ -28,7 +28,7 @@ LENGTHS = 0.25, 4.0  # of a step, by Newton's method along it
 FEW = 0.5  # share of rows with curvature below which the others are left out
 
 
-class Curvature(NamedTuple):
+class CurvedRows(NamedTuple):
     """The rows with curvature at some scores: those beyond the margin of a hinge have none, and no gradient."""
 
     X: Any  # (r, d) CSR
@@ -45,7 +45,7 @@ class ThinRows:
         c, s = data.classes_and_weights
         self.c, self.s = c, np.ascontiguousarray(s)
         self.y = None if data.loss.coupled else signs(c, data.m)  # ±1
-        self._last: tuple[Array, Curvature] | None = None
+        self._last: tuple[Array, CurvedRows] | None = None
 
     def scores(self, W: Array) -> Array:
         """(n, m): X̃W."""
@@ -59,10 +59,10 @@ class ThinRows:
         curved = np.flatnonzero(V > 0 if V.shape[1] == 1 else V.any(axis=1))
         if len(curved) < FEW * len(V) and not self.loss.coupled:
             X, U, V, s = X[curved], U[curved], V[curved], s[curved]
-        self._last = F, Curvature(X, V, s)
+        self._last = F, CurvedRows(X, V, s)
         return losses, multiply_columns(X.T, U, self.D)
 
-    def curvature(self, F: Array) -> Curvature:
+    def curvature(self, F: Array) -> CurvedRows:
         if self._last is None or self._last[0] is not F:
             self.sums(F)
         assert self._last is not None
