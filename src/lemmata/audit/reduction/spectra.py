@@ -285,7 +285,7 @@ class Spectrum:
     away: float = 0.0  # ‖S − W‖ at most, where another matrix W was decomposed (kept_moments.py)
 
     def slack(self, facts: Around) -> float:
-        """By how much the error of C and the least error, both found of W, may differ from those of S, together.
+        """Bound how far the error of C and the least error, both found of W, are from those of S, together.
 
         With B = I − CᵀC they are tr(BSB) and the least tr(PS) over projections P of rank d − k: off by ‖B²‖·‖S − W‖ and
         √(d − k)·‖S − W‖ at most.
