@@ -133,12 +133,13 @@ def compare_steps(X: Any) -> None:
 
 def fit_whole(X: Any) -> None:
     for recipe, epochs in (("realnvp", 25), ("spline", 12)):
-        begin = time.perf_counter()
+        begin, worked = time.perf_counter(), time.process_time()
         model = NormalizingFlow(recipe, batch_size=BATCH, max_iter=epochs, random_state=0).fit(X[:90_000])  # fmt: skip
-        took, found = time.perf_counter() - begin, -model.score(X[90_000:])
+        took, worked = time.perf_counter() - begin, time.process_time() - worked
+        found = -model.score(X[90_000:])
         met = "met" if found <= ENOUGH and took <= SECONDS else "MISSED"
         print(
-            f"  fit, {recipe:8} {epochs} epochs of 90,000 rows   −ln p {found:.3f} in {took:.0f} s   {met}",
+            f"  fit, {recipe:8} {epochs} epochs   −ln p {found:.3f} in {took:.0f} s, {worked:.0f} s of CPU   {met}",
             flush=True,
         )
 

@@ -191,14 +191,10 @@ class Generative(Neural):
     def _draw(self, n_samples: int, y: Any, random_state: Any, **options: Any) -> Array:
         """Draw rows; options are those of the network's `sample`."""
         check_is_fitted(self)
-        if not isinstance(n_samples, Integral) or isinstance(n_samples, bool) or n_samples < 1:
-            raise ValueError(f"n_samples={n_samples!r}; pass a whole number >= 1.")
         import torch
 
-        from lemmata.nets.training.devices import choose_device
-
         rng = check_random_state(self.random_state if random_state is None else random_state)
-        n, module = int(n_samples), self.module_.to(choose_device(self.device)).eval()
+        n, module = check_count("n_samples", n_samples), self._ready_module()
         like = next(module.parameters())
         generator = torch.Generator(device=like.device)
         generator.manual_seed(int(rng.randint(2**31)))
@@ -221,14 +217,24 @@ class Generative(Neural):
     def _drawn_shape(self) -> tuple[int, ...]:
         return tuple(self.input_shape_)
 
+    def _ready_module(self) -> Any:
+        """The network on its device, in evaluation mode."""
+        from lemmata.nets.training.devices import choose_device
+
+        return self.module_.to(choose_device(self.device)).eval()
+
+    def _refuse_classes(self) -> None:
+        if not self._has_classes:
+            name = type(self).__name__
+            raise ValueError(f"y was given to a {name} that has no classes: leave it out.")
+
     def _places_to_draw(self, n: int, y: Any, rng: Any) -> Any:
         """A tensor of n places among the classes, as asked for or by their shares; None where a model has no classes."""
         import torch
 
-        if not self._has_classes:
-            if y is not None:
-                name = type(self).__name__
-                raise ValueError(f"y was given to a {name} that has no classes: leave it out.")
+        if y is not None:
+            self._refuse_classes()
+        elif not self._has_classes:
             return None
         if y is None:
             shares = self.module_.shares.double().cpu().numpy()
@@ -248,9 +254,7 @@ class Generative(Neural):
             return self._run_network(rows, self.input_shape_, method)[:, 0]
         import torch
 
-        from lemmata.nets.training.devices import choose_device
-
-        module = self.module_.to(choose_device(self.device)).eval()
+        module = self._ready_module()
         function, found = getattr(module, method), np.empty(len(rows), rows.dtype)
         for place in np.unique(places):
 
@@ -260,6 +264,12 @@ class Generative(Neural):
             here, like = places == place, next(module.parameters())
             found[here] = run_rows(of_class, rows[here], self.input_shape_, like)[:, 0]
         return found
+
+
+def check_count(name: str, value: Any, least: int = 1) -> int:
+    if not isinstance(value, Integral) or isinstance(value, bool) or value < least:
+        raise ValueError(f"{name}={value!r}; pass a whole number >= {least}.")
+    return int(value)
 
 
 def sum_over_classes(log_prob: Callable[[Any, Any], Any], x: Any, shares: Any) -> Any:
@@ -282,9 +292,7 @@ class DensityModel:
         if y is None:
             return self._apply(X, lambda rows: self._run_given(rows, None, "log_prob"))
         check_is_fitted(self)
-        if not self._has_classes:
-            name = type(self).__name__
-            raise ValueError(f"y was given to a {name} that has no classes: leave it out.")
+        self._refuse_classes()
         return self._log_probs(self._validate_pair(X, y, reset=False))
 
     def score(self: Any, X: Any, y: Any = None, sample_weight: Any = None) -> float:

@@ -37,7 +37,7 @@ from lemmata.audit.generate.pixels import LEVEL_CLAIMS, LEVEL_MORE_CLAIMS
 from lemmata.core import common
 from lemmata.core.blocks import Blocks
 from lemmata.core.estimator import Model
-from lemmata.core.parameters import COUNT, KW_ONLY, NONNEGATIVE, POSITIVE, choice, parameter
+from lemmata.core.parameters import COUNT, KW_ONLY, NONNEGATIVE, POSITIVE, as_in, choice, parameter
 from lemmata.core.validation import Interval
 from lemmata.generate.base import DRAWN, HIDDEN, DensityModel, Generative
 from lemmata.generate.levels import Levels, bits_per_dim, choose_levels
@@ -143,8 +143,6 @@ class LevelModel(DensityModel):
         """
         import torch
 
-        from lemmata.nets.training.devices import choose_device
-
         check_is_fitted(self)
         X, known = np.asarray(X), np.asarray(known)
         if known.dtype != bool or known.shape != X.shape:
@@ -154,7 +152,7 @@ class LevelModel(DensityModel):
         data = self._validate_rows(np.where(known, X, self.levels_[0]).astype(X.dtype), reset=False)
         rng = check_random_state(self.random_state if random_state is None else random_state)
         classes = self._places_to_draw(len(X), y, rng)
-        module = self.module_.to(choose_device(self.device)).eval()
+        module = self._ready_module()
         like, start, found = module.levels, 0, []
         with torch.no_grad():
             for rows, _ in data.recut(
@@ -277,17 +275,14 @@ class WaveNet(LevelModel, Generative):
     spacing: str = parameter("mu-law", choice("mu-law", "even"), before="optimizer").doc("""
         Of K levels: by the μ-law, ± ((1 + μ)^|u| − 1)/μ of even u and μ = 255, finer where sounds are quiet,
         up to the largest size of X; or even, from its least to its largest number.""")  # fmt: skip
-    channels: int = parameter(32, COUNT, before="optimizer").doc("Features.")
+    channels: int = as_in(PixelCNN, "channels").doc("Features.")
     n_blocks: int = parameter(8, COUNT, before="optimizer").doc("""
         Gated residual blocks of dilation 1, 2, 4, …, which see 2^n_blocks samples back.""")
-    hidden: int = parameter(64, COUNT, before="optimizer").doc("""
-        Units of the layer before the logits.""")
-    learning_rate: Any = parameter(4e-3, POSITIVE, None)
-    schedule: Any = parameter("cosine", str, callable).doc("""
-        The rate falls to 0 over `max_iter` epochs; see `NeuralClassifier` for others.""")
-    warmup: float = parameter(0.02, NONNEGATIVE).doc("""
-        The share of the run in which the rate rises from 0; from 1 on, so many updates.""")
-    max_iter: int = common.max_iter(20).doc("Epochs.")
+    hidden: int = as_in(PixelCNN, "hidden")
+    learning_rate: Any = as_in(PixelCNN, "learning_rate")
+    schedule: Any = as_in(PixelCNN, "schedule")
+    warmup: float = as_in(PixelCNN, "warmup")
+    max_iter: int = as_in(PixelCNN, "max_iter")
 
     usual_batch: ClassVar[int] = 8
     claims = LEVEL_CLAIMS

@@ -22,7 +22,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from functools import partial
-from numbers import Integral
 from typing import Any, ClassVar
 
 import numpy as np
@@ -36,7 +35,7 @@ from lemmata.core.blocks import Blocks
 from lemmata.core.estimator import Model, RowTransformer
 from lemmata.core.parameters import COUNT, KW_ONLY, NONNEGATIVE, as_in, choice, parameter
 from lemmata.core.runs.trace import Trace
-from lemmata.generate.base import Generative
+from lemmata.generate.base import Generative, check_count
 from lemmata.nets.estimators.autoencoder import (
     Autoencoder,
     check_code_network,
@@ -208,8 +207,7 @@ class VAE(ClassNamePrefixFeaturesOutMixin, RowTransformer, Generative):
         The ends are the reconstructions of the two rows.
         """
         check_is_fitted(self)
-        if not isinstance(n_steps, Integral) or n_steps < 2:
-            raise ValueError(f"n_steps={n_steps!r}; pass a whole number >= 2.")
+        check_count("n_steps", n_steps, least=2)
         ends = [np.asarray(row).reshape(1, *self.input_shape_) for row in (first, last)]
         a, b = self.transform(np.concatenate(ends))
         t = np.linspace(0, 1, int(n_steps), dtype=a.dtype)[:, None]
@@ -228,12 +226,10 @@ class VAE(ClassNamePrefixFeaturesOutMixin, RowTransformer, Generative):
         y : classes of the rows, of models that were fitted with classes: then it bounds ln p(x|y)
         """
         check_is_fitted(self)
-        if not isinstance(n_samples, Integral) or isinstance(n_samples, bool) or n_samples < 1:
-            raise ValueError(f"n_samples={n_samples!r}; pass a whole number >= 1.")
-        data = self._validate_pair(X, y, reset=False)
+        k, data = check_count("n_samples", n_samples), self._validate_pair(X, y, reset=False)
         seed = int(check_random_state(random_state).randint(2**31)) if random_state != 0 else 0
         rows = np.concatenate([np.asarray(part) for part, _ in data])
-        return self._bounds(rows, int(n_samples), seed, data.targets)
+        return self._bounds(rows, k, seed, data.targets)
 
     def score(self, X, y=None, sample_weight=None) -> float:
         """The mean ELBO of the rows, `bound(X)`, with classes given y; higher is better."""
@@ -246,9 +242,7 @@ class VAE(ClassNamePrefixFeaturesOutMixin, RowTransformer, Generative):
         """Bounds of flat rows; the draws are those of NumPy's generator, row by row, whatever the parts."""
         import torch
 
-        from lemmata.nets.training.devices import choose_device
-
-        net = self.module_.to(choose_device(self.device)).eval()
+        net = self._ready_module()
         like, m = next(net.parameters()), net.width
         rng, found = np.random.default_rng(seed), []
         step = max(1, AT_ONCE // (rows.shape[1] * k))
