@@ -6,12 +6,13 @@ import numpy as np
 from sklearn.neighbors import KNeighborsClassifier
 
 import lemmata
-from lemmata.trust import fairness
+from lemmata.trust import FairThresholds, certify_thresholds, fairness
 from truth.harness import Case, problems
 
 HAIR = 1e-9
 SIZES = (5, 30, 200, 1000, 5000)
 GAPS = ("independence", "separation", "sufficiency", "criteria_compatible")
+EQUALISED = {"parity": ["acceptance"], "odds": ["TPR", "FPR"], "opportunity": ["TPR"]}
 
 
 def draw(rng, sizes, accept, base):
@@ -140,3 +141,46 @@ def trained_on(seed):
     new = lemmata.certify(model, X[600:], y[600:], groups=groups[600:])
     true = {"people_unseen": True, "separation": False}
     yield Case("new rows", new, true, easy=true)
+
+
+@problems(seeds=40, quick=2)
+def threshold_rules(seed):
+    """Rules of a linear programme, with and without its multipliers; rules of others that miss the best, or the criterion."""
+    rng = np.random.default_rng(seed)
+    n, G = int(rng.choice([60, 600])), int(rng.integers(2, 5))
+    groups = np.concatenate([np.repeat(np.arange(G), 4), rng.integers(0, G, n - 4 * G)])
+    y = rng.random(n) < rng.uniform(0.2, 0.8, G)[groups]
+    y[: 4 * G] = np.tile([0, 1, 0, 1], G)
+    scores = y + rng.uniform(0.5, 2, G)[groups] * rng.standard_normal(n)
+    if seed % 2:
+        scores = scores.round(1)
+    criterion = ("parity", "odds", "opportunity")[seed % 3]
+    slack = float(rng.choice([0.0, 0.05]))
+    w = rng.uniform(0.2, 3, n) if seed % 4 == 0 else None
+    claim = ("thresholds_optimal",)
+
+    def judge(label, rules, true, multipliers=None):
+        found = certify_thresholds(
+            rules, scores, y, groups, criterion, slack, sample_weight=w, multipliers=multipliers
+        )
+        return Case(label, found, dict.fromkeys(claim, true), claim)
+
+    def solve(slack):
+        return FairThresholds(None, criterion, slack).fit(scores, y, groups, w)
+
+    best, loose = solve(slack), solve(1.0)
+    yield judge("best", best.rules_, True, best.multipliers_)
+    yield judge("best, without a proof", best.rules_, True)
+    yield judge("best, wrong multipliers", best.rules_, True, rng.standard_normal(best.multipliers_.shape))  # fmt: skip
+    gap = max(np.ptp(list(loose.rates_[rate].values())) for rate in EQUALISED[criterion])
+    if gap > slack + 1e-6:
+        yield judge("criterion missed", loose.rules_, False, best.multipliers_)
+    nobody = dict.fromkeys(best.rules_, (np.array([np.inf]), np.ones(1)))
+    right = np.average(y == 0, weights=w)
+    if best.accuracy_ > right + 1e-6:
+        yield judge("nobody", nobody, False)
+        half = {
+            name: (np.append(t, np.inf), np.append(s, 0.01) / 1.01)
+            for name, (t, s) in best.rules_.items()
+        }
+        yield judge("a little worse", half, False, best.multipliers_)

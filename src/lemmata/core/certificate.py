@@ -400,7 +400,7 @@ def _wrap(text: str, width: float, indent: str = "", first: str | None = None) -
 WITNESSES: dict[str, str] = {
     name: f"lemmata.{module}"
     for module, names in {
-        "trust.fair.witness": "guess_group",
+        "trust.fair.witness": "better_rules guess_group",
         "completion.witness": "lowest_on_line further_factor singular_triplets",
         "topics.witness": "better_mixtures coefficients fitted_mixtures",
         "nets.witness": "better_network_weights linear_baseline",

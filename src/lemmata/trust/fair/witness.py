@@ -1,4 +1,4 @@
-"""Searches that claims about fairness ask for: a classifier that guesses the group of a row."""
+"""Searches that claims about fairness ask for: a classifier that guesses the group of a row, better thresholds."""
 
 from __future__ import annotations
 
@@ -39,3 +39,13 @@ def guess_group(fit: Fit, X: Any, codes: Array) -> Callable[[Any], Array]:
             make_column_transformer((encode, words), remainder="passthrough"), trees
         )
     return trees.fit(X, codes).predict
+
+
+def better_rules(fit: Fit) -> tuple[dict[str, Any], Array]:
+    """Return the best rules, and the multipliers that prove it, by linear programming."""
+    from lemmata.trust.fair.counts import curves_of
+    from lemmata.trust.fair.thresholds import solve_programme
+
+    curves = curves_of(fit.scores, fit.y, fit.codes, len(fit.names), fit.weights)
+    rules, multipliers = solve_programme(curves, fit.criterion, fit.slack)
+    return dict(zip(fit.names, rules, strict=True)), multipliers
