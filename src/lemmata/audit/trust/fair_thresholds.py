@@ -12,6 +12,7 @@ over all thresholds t of the group, since a mixture is no better than its best p
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -36,7 +37,7 @@ class GroupCurve:
         order = np.argsort(-scores, kind="stable")
         scores, w, y = scores[order], w[order], y[order]
         # accept whole groups of equal scores
-        ends = np.flatnonzero(np.append(np.diff(scores) != 0, True)) if len(scores) else []
+        ends: Any = np.flatnonzero(np.append(np.diff(scores) != 0, True)) if len(scores) else []
         true, false = (
             np.concatenate([[0.0], np.cumsum(w * part)[ends]]) for part in (y == 1, y == 0)
         )
