@@ -394,7 +394,7 @@ class Model(parameters.FitAttributes, BaseEstimator):
     # --- files ---
 
     def stored_attributes(self) -> dict[str, Any]:
-        """What `lemmata.save` writes besides the parameters."""
+        """Return what `lemmata.save` writes besides the parameters."""
         check_is_fitted(self)
         found = {name: getattr(self, name) for name in self._shapes() if hasattr(self, name)}
         # the trace of a certificate is that of its model: a file needs it once
@@ -402,7 +402,7 @@ class Model(parameters.FitAttributes, BaseEstimator):
 
     @classmethod
     def _shapes(cls) -> dict[str, tuple[str | type, bool]]:
-        """What each attribute of a file looks like, and whether it may be absent."""
+        """Describe each attribute of a file, and whether it may be absent."""
         audited = entries({name: spec for one in cls.claims for name, spec in one.shapes.items()})
         return {
             name: (audited[name][0] if spec == "audited" else spec, optional)

@@ -1,4 +1,4 @@
-"""What fits of principal axes and sparse codes cost, in multiplications; the rest stands in checking.py."""
+"""Costs of fits of principal axes and sparse codes, in multiplications; the rest stands in checking.py."""
 
 from __future__ import annotations
 
