@@ -358,7 +358,7 @@ def elbo_iwae() -> Any:
 
 @entry("model-table", "CIL 5.1–5.3, Fig. 5.2, 5.5")
 def model_table() -> Any:
-    """What each model can do, on binary digits: how probable new rows are, how it draws, and how different its draws are.
+    """Four models of binary digits: how probable new ones are, how draws are made, and how different they are.
 
     Draws of independent pixels, PixelCNN, Glow and a VAE, and digits as they are. "exact" is −ln P, "at most" its bound, in
     nats a new image; passes of the network for a draw; kinds: e to the entropy of the digits that the draws are nearest to.

@@ -106,7 +106,7 @@ def order_leak(fit: k.Fit) -> OrderLeak:
 
 
 def n_images(fit: k.Fit) -> float:
-    """How many there are: K to the power of the numbers of a row, infinite beyond IMAGES."""
+    """Return K to the power of the numbers of a row, infinite beyond IMAGES."""
     count = float(len(fit.levels_)) ** min(fit.data.shape[1], 64)
     return count if count <= IMAGES else np.inf
 
