@@ -116,7 +116,7 @@ def test_a_suite_is_counted_with_the_module_of_each_claim_and_stored(monkeypatch
 
 
 @pytest.mark.parametrize(
-    "package", ["reduction", "completion", "clustering", "mixtures", "predict"]
+    "package", ["reduction", "completion", "clustering", "mixtures", "predict", "language"]
 )
 def test_a_page_speaks_of_every_claim_of_its_models_and_of_no_other(package):
     from lemmata import registry

@@ -188,7 +188,11 @@ def _cost_of_caching(fit: k.Fit) -> float:
     return 4 * cost_of_tokens(fit, caching.ROWS * 8.0 * caching.LONGEST)
 
 
-@k.rule_of_thumb(caching.cache_agrees.sentence, caching.cache_agrees.source, cost=_cost_of_caching)
+@k.rule_of_thumb(
+    "tokens of the text one by one, in portions and at once have the same scores, to 1e-10: 4 windows of up to 64 tokens",
+    caching.cache_agrees.source,
+    cost=_cost_of_caching,
+)
 def cache_agrees(fit: k.Fit) -> k.Evidence:
     """As of any module, on windows of the training text."""
     return caching.cache_agrees.check(_module_fit(fit))
