@@ -72,6 +72,7 @@ def columns_of(fit: k.Fit) -> Columns:
         Z = (risk.rows.columns(np.arange(d)) - mean) * np.sqrt(s)[:, None]
         lengths = _lengths(np.linalg.norm(Z, axis=0), mean, s)
         Z /= np.where(lengths > 0, lengths, 1.0)
+        Z = _triangle(Z) if n > 2 * d else Z
         values, vectors = np.linalg.svd(Z, full_matrices=n < d)[1:]
         return Columns(values, vectors.T, lengths, mean, k.rounding(fit.data.dtype, max(n, d)))
     G = np.zeros((d, d))
@@ -83,6 +84,14 @@ def columns_of(fit: k.Fit) -> Columns:
     squares, vectors = np.linalg.eigh(G / np.outer(safe, safe))
     values = np.sqrt(np.maximum(squares[::-1], 0.0))
     return Columns(values, vectors[:, ::-1], lengths, mean, math.sqrt(k.rounding(np.float64, n)))
+
+
+def _triangle(Z: Array) -> Array:
+    """R of Z = QR, a block of rows that stays in the cache after the other: it has Z's singular values and right vectors."""
+    R, step = Z[:0], max(4 * Z.shape[1], 2**16 // Z.shape[1])
+    for start in range(0, len(Z), step):
+        R = np.asarray(np.linalg.qr(np.concatenate([R, Z[start : start + step]]), mode="r"))
+    return R
 
 
 def _lengths(lengths: Array, mean: Array, s: Array) -> Array:
