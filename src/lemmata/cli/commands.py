@@ -40,7 +40,7 @@ def demo(
     shell.check_writable(out)
     scenes = None
     if deep:
-        from lemmata.cli.drawn_digits import DrawnDigits
+        from lemmata.cli.demo.drawn_digits import DrawnDigits
 
         scenes = [DrawnDigits()]
     results = play(out, quiet=as_json, scenes=scenes)

@@ -45,7 +45,7 @@ def play(
     out: Path = Path("demo.png"), quiet: bool = False, scenes: Iterable[Scene] | None = None
 ) -> dict[str, Any]:
     """Play the scenes, draw the picture, and return the results as plain JSON."""
-    from lemmata.cli.scenes import SCENES
+    from lemmata.cli.demo.scenes import SCENES
 
     if out.suffix.lower() not in FORMATS:
         raise ValueError(f"{out}: the picture is drawn as {', '.join(FORMATS)}.")
