@@ -32,6 +32,7 @@ LONG = (
     "receptive-fields",
     "schedules",
     "vae-walk",
+    "diffusion-score",
     "phase-diagram",
     "coherent-spike",
     "colour-quantisation",

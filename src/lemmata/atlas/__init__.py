@@ -47,7 +47,8 @@ CHAPTERS = (
     "nets.attention",
     "nets.training",
     "nets.approximation",
-    "generate",
+    "generate.likelihoods",
+    "generate.diffusion",
 )
 LOOK: dict[Any, Any] = {"axes.titlesize": 10, "legend.fontsize": 8, "legend.frameon": False}
 _ENTRIES: dict[str, AtlasEntry] = {}

@@ -1,0 +1,1 @@
+"""Figures of the chapter on generative models."""
