@@ -56,7 +56,7 @@ TASKS: dict[str, dict[str, str]] = {
     "forecast, generate": {
         "AR": "time series autoregression yule-walker burg forecast", "PixelCNN": "images autoregressive",
         "WaveNet": "audio sound", "NormalizingFlow": "realnvp glow nice spline density", "VAE": "variational autoencoder",
-        "Diffusion": "ddpm denoising score", "NGram": "language model kneser-ney text",
+        "Diffusion": "ddpm denoising score", "GAN": "adversarial dcgan wgan", "NGram": "language model kneser-ney text",
         "GPT": "language model transformer llm text generation",
     },
 }  # fmt: skip
