@@ -147,6 +147,40 @@ def test_evaluate_gives_the_score_on_new_rows_its_interval_and_notices_rows_trai
     assert claims["rows_unseen"] == "fails"
 
 
+def test_fairness_judges_decisions_by_columns_of_words(tmp_path):
+    rng = np.random.default_rng(0)
+    sex, race = rng.choice(["f", "m"], 3000), rng.choice(["p", "q"], 3000)
+    x = rng.standard_normal(3000) + (sex == "m")
+    y = np.where(x + rng.standard_normal(3000) > 0.5, "hired", "no")
+    noise = rng.standard_normal((3000, 2))
+    cells = zip(x, *noise.T, sex, race, y, strict=True)
+    rows = [",".join(map(str, row)) for row in cells]
+    for name, part in (("old.csv", rows[:500]), ("new.csv", rows[500:])):
+        (tmp_path / name).write_text("\n".join(["x,u,v,sex,race,work", *part]) + "\n")
+    path, page = tmp_path / "l.lemma", tmp_path / "fair.html"
+    given = ("--target", "work", "--drop", "sex", "--drop", "race")
+    invoke("fit", "LogisticRegression", tmp_path / "old.csv", *given, "--save", path)
+    asked = [
+        "fairness",
+        str(path),
+        str(tmp_path / "new.csv"),
+        "--target",
+        "work",
+        "--positive",
+        "hired",
+    ]
+    asked += ["--train", str(tmp_path / "old.csv")]
+    found = CliRunner().invoke(cli.app, [*asked, "--group", "sex", "--report", str(page)])
+    assert found.exit_code == cli.NOT_CERTIFIED
+    assert "independence" in found.stdout
+    assert "<html" in page.read_text()
+    both = CliRunner().invoke(cli.app, [*asked, "--group", "sex", "--group", "race", "--json"])
+    told = json.loads(both.stdout)
+    assert set(told["rates"]["TPR"]) == {"f & p", "f & q", "m & p", "m & q"}
+    verdicts = {one["name"]: one["verdict"] for one in told["certificate"]["claims"]}
+    assert (verdicts["people_unseen"], verdicts["independence"]) == ("holds", "fails")
+
+
 def test_fit_as_json_is_one_document(work):
     found = json.loads(invoke("fit", "PCA", work / "table.npy", "-s", "n_components=2", "--json"))
     assert found["model"] == "PCA"

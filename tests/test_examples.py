@@ -22,6 +22,7 @@ PROMISES = {
     "read_a_regression.py": "Tukey's loss names",
     "does_the_fit_exist.py": "weights_exist",
     "how_good_is_it_really.py": "can't tell (these rows were trained on)",
+    "is_it_fair.py": "independence on new rows: holds",
     "kernel_machines.py": "what fails: near_optimum",
     "nearest_neighbours.py": "shuffled labels, what fails: leave_one_out",
     "minimise_anything.py": "what fails: gradient_matches",

@@ -1,7 +1,8 @@
-"""A saved model on rows it was not trained on: the score, its interval, and claims about both."""
+"""A saved model on rows it was not trained on: the score, its interval, and claims about both; its decisions by group."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Annotated, Any
 
 import typer
@@ -66,6 +67,69 @@ def evaluate(
         print_json({**words, **numbers, "certificate": certificate.to_dict()})
     else:
         print(found)
+        show(without_python(certificate), [])
+    if not certificate.holds:
+        raise typer.Exit(NOT_CERTIFIED)
+
+
+@command
+def fairness(
+    file: ModelFile,
+    data: DataFile,
+    *,
+    table: TableOptions,
+    group: Annotated[
+        list[str],
+        typer.Option(
+            metavar="COLUMN",
+            help="The group of each row; of several, the intersections are judged.",
+        ),
+    ],
+    within: Annotated[
+        float, typer.Option(metavar="GAP", help="The gap between groups that is small enough.")
+    ] = 0.1,
+    positive: Annotated[
+        str | None,
+        typer.Option(
+            metavar="CLASS", help="The class that counts as accepted.  [default: the larger of two]"
+        ),
+    ] = None,
+    train: Annotated[
+        str | None,
+        typer.Option(metavar="FILE", help="The training table: test rows are looked for in it."),
+    ] = None,
+    report: Annotated[
+        str | None, typer.Option(metavar="FILE", help="Write the certificate as a page.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Judge the decisions of a saved model by group.
+
+    DATA holds rows that the model has not seen, the column --target that it predicts, and the columns --group. Exits with 3
+    unless the certificate holds."""
+    from lemmata import load
+    from lemmata.trust.fair.report import judge_model
+
+    model = load(file)
+
+    def read(path: str, column: str | None) -> Any:
+        others = [name for name in (table.target, *group) if name not in (column, None)]
+        return replace(table, target=column, drop=[*(table.drop or ()), *others]).read(path, model)
+
+    rows = read(data, table.target)
+    needs_target(model, rows.y)
+    groups = {name: read(data, name).y for name in group}
+    known = {"train": None if train is None else read(train, table.target).X}
+    if positive is not None:
+        known["positive"] = next((one for one in set(rows.y) if str(one) == positive), positive)
+    found = without_names(judge_model, model, rows.X, rows.y, groups, within=within, **known)
+    certificate = found.certificate_
+    if report is not None:
+        certificate.report(report)
+    if as_json:
+        print_json({"rates": found.rates, "certificate": certificate.to_dict()})
+    else:
+        print(str(found).partition(str(certificate))[0].rstrip())
         show(without_python(certificate), [])
     if not certificate.holds:
         raise typer.Exit(NOT_CERTIFIED)

@@ -51,7 +51,17 @@ IN_ORDER = (
         "transform",
         "sample",
     ),
-    *("evaluate", "diagnose", "recommend", "topics", "nearest", "analogy", "atlas", "warm"),
+    *(
+        "evaluate",
+        "fairness",
+        "diagnose",
+        "recommend",
+        "topics",
+        "nearest",
+        "analogy",
+        "atlas",
+        "warm",
+    ),
 )
 
 

@@ -97,14 +97,15 @@ def _judge_gaps(fit: k.Fit, rates: tuple[str, ...], within: float) -> k.Evidence
     for rate, found in own.items():
         if not (found.rate.draws > 0).all():
             empty = counts.names[int(np.argmin(found.rate.draws > 0))]
-            return k.unknown(
-                f"{rate} is not defined: no row of {empty!r} is {DRAWN.get(rate, 'there')}"
-            )
+            rows = f"rows {DRAWN[rate]}" if rate in DRAWN else "rows"
+            return k.unknown(f"{rate} is not defined: {empty!r} has no {rows}")
     name, gaps = max(own.items(), key=lambda item: item[1].upper.max())
     i, j = np.unravel_index(gaps.upper.argmax(), gaps.upper.shape)
     if gaps.upper[i, j] <= within:
         note = f"{name} of {counts.names[i]!r} and {counts.names[j]!r} is the least certain"
         return k.at_most(gaps.upper[i, j], within, unit="gap at most", note=note)
+    if abs(gaps.observed[i, j]) > within:  # to fail, all pairs count
+        gaps = sure[name]
     return k.unknown(_say_why(counts.names, name, gaps, (i, j), within, fit.delta))
 
 
@@ -127,10 +128,10 @@ def _say_why(names, rate: str, gaps: Gaps, pair, within: float, delta: float) ->
         more = f" and {len(small) - 4} more" if len(small) > 4 else ""
         return f"too few rows {drawn}to know the {rate}: {listed}{more}; some {enough:,} would do for equal groups"
     i, j = pair
-    gap, half = gaps.observed[i, j], gaps.upper[i, j] - gaps.observed[i, j]
-    distance = max(abs(within - gap), 1e-3)
-    times = max((half / distance) ** 2, 1.0)
-    text = f"{rate} of {names[i]!r} and {names[j]!r} is {gap:+.3f} apart, {within:g} is inside of the interval"
+    gap, ends = gaps.observed[i, j], (gaps.lower[i, j], gaps.upper[i, j])
+    half = gap - ends[0] if gap > within else ends[1] - gap
+    times = max((half / max(abs(within - gap), 1e-3)) ** 2, 1.1)
+    text = f"{rate} of {names[i]!r} and {names[j]!r} is {gap:+.3f} apart ({ends[0]:+.3f} to {ends[1]:+.3f})"
     return f"{text}; some {times:.2g} times as many rows {drawn}would do"
 
 
