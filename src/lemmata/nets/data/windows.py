@@ -54,7 +54,7 @@ class Windows(Data):
         self.stride = max(1, length // 2) if stride is None else stride
         if not 1 <= self.stride <= length:
             raise ValueError(f"stride={stride}; pass 1 <= stride <= length={length}.")
-        self.n = max(1, (len(tokens) - length) // length)  # whatever the offset
+        self.n: int = max(1, (len(tokens) - length) // length)  # whatever the offset
 
     def count(self, size: int) -> int:
         return -(-self.n // size)
