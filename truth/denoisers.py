@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 import lemmata
-from lemmata.generate import Denoiser
+from lemmata.core.blocks import Blocks
+from lemmata.generate import Denoiser, Diffusion
 from lemmata.generate.diffusion.exact import MixtureDenoiser
 from lemmata.generate.diffusion.schedules import make_schedule
 from lemmata.generate.diffusion.targets import TARGETS
@@ -86,3 +87,54 @@ def endings(seed: int) -> Iterator[Case]:
     a[20] = a[19]
     found = lemmata.certify(Denoiser(lambda x, t: 0 * x, a), X, seconds=60)
     yield Case("a step that adds no noise", found, {"noise_adds_up": False}, ("noise_adds_up",))
+
+
+FIT_CLAIMS = ("statements_true", "beats_linear_denoiser", "likelihood_settled", "noise_adds_up")
+
+
+class _Hasty(Diffusion):
+    """Takes two steps from a row to noise, where fifty are the default."""
+
+    def score_samples(self, X, y=None, steps=2, n_probes=None):
+        return super().score_samples(X, y, steps, n_probes)
+
+
+class _Careless(Diffusion):
+    """States ln p lower by a nat than it is."""
+
+    def score_samples(self, X, y=None, steps=50, n_probes=None):
+        return super().score_samples(X, y, steps, n_probes) - 1.0
+
+
+@problems(seeds=10, quick=1)
+def fits(seed: int) -> Iterator[Case]:
+    """Models that learned a mixture; then spoilt: v read as noise, a wrong loss, a likelihood too hasty or shifted."""
+    _, X, new = _plant(seed, 3)
+    X, new = X.astype(np.float32), new.astype(np.float32)
+    settings = {"width": 48, "steps": 200, "max_iter": 40, "batch_size": 64, "random_state": seed}
+    with lemmata.config(certificate=False):
+        model = Diffusion(**settings).fit(X)
+
+    def judge(other: Diffusion, **changed: object):
+        other.__dict__.update({**model.__dict__, **changed})
+        return other._certificate(
+            Blocks.of(X), claims=(*model.claims, *model.more_claims[:1]), seconds=100, attributes={"X_test": Blocks.of(new)}
+        )  # fmt: skip
+
+    # whether it beats the linear one follows from its error on fresh rows; trained so long, it does
+    truths = {"statements_true": True, "noise_adds_up": True, "likelihood_settled": True}
+    yield Case(
+        "learned",
+        judge(Diffusion()),
+        {**truths, "beats_linear_denoiser": True},
+        easy=("statements_true",),
+    )
+    wrong = judge(Diffusion(), predicts="noise")
+    broken = {"statements_true": False, "beats_linear_denoiser": False}
+    yield Case("v read as noise", wrong, broken, easy=tuple(broken))
+    shifted = judge(Diffusion(), loss_=1.05 * model.loss_)
+    yield Case("a loss 5 % higher", shifted, {"statements_true": False}, easy=("statements_true",))
+    for label, kind in (("two steps", _Hasty), ("a nat too low", _Careless)):
+        yield Case(
+            label, judge(kind()), {"likelihood_settled": False}, easy=("likelihood_settled",)
+        )

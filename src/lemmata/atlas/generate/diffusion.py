@@ -36,14 +36,17 @@ def diffusion_cloud() -> Any:
     X, schedule = best.draw(800, rng), best.schedule
     drawing, grid = figure(rows=3, columns=4, size=(2.4, 2.3))
     start = rng.normal(size=(800, 2))
-    walk = dict(
-        trajectory(start, best, lambda x: rng.normal(size=x.shape), schedule, "ancestral", 50)
-    )
+
+    def draw(x: Array) -> Array:
+        return rng.normal(size=x.shape)
+
+    walk = dict(trajectory(start, best, draw, schedule, "ancestral", 50))
+    levels = np.array(list(walk))
     side = np.linspace(-2.4, 2.4, 13)
     places = np.stack([one.ravel() for one in np.meshgrid(side, side)], 1)
     for column, t in enumerate(TIMES):
         noisy = schedule.alpha_bar[t] * X + schedule.beta_bar[t] * rng.normal(size=X.shape)
-        near = min(walk, key=lambda s, t=t: abs(s - t))
+        near = int(levels[np.abs(levels - t).argmin()])
         grid[0, column].plot(*noisy.T, ".", color=BLUE, markersize=1.5)
         grid[1, 3 - column].plot(*walk[near].T, ".", color=ORANGE, markersize=1.5)
         drift = best.score(places, max(t, 5)) * (1 if t else 0.2)
@@ -90,17 +93,17 @@ def diffusion_score() -> Any:
         z = (X - mean) / scale
         x = schedule.alpha_bar[t] * z + schedule.beta_bar[t] * rng.normal(size=z.shape)
 
-        def learned(rows: Array, t: int = t) -> Array:
+        def predict_score(rows: Array, t: int = t) -> Array:
             with torch.no_grad():
                 some = torch.from_numpy(rows).float()
                 noise = net.noise(some, torch.full((len(rows),), t))[0].double().numpy()
             return -noise / schedule.beta_bar[t]
 
         exact = unit.score(x, t)
-        errors.append(np.square(learned(x) - exact).sum() / np.square(exact).sum())
+        errors.append(np.square(predict_score(x) - exact).sum() / np.square(exact).sum())
         axes.plot(*x.T, ".", color=BLUE, markersize=1, alpha=0.4)
         axes.quiver(*places.T, *unit.score(places, t).T, color=GREY, width=0.006)
-        axes.quiver(*places.T, *learned(places).T, color=ORANGE, width=0.004)
+        axes.quiver(*places.T, *predict_score(places).T, color=ORANGE, width=0.004)
         axes.set(title=f"t = {t}", xticks=[], yticks=[], xlim=(-2.6, 2.6), ylim=(-2.6, 2.6))
     show(
         max(errors) < 0.25,
@@ -128,10 +131,10 @@ def diffusion_guidance() -> Any:
     means, spreads = [], []
     for axes, w in zip(grid, weights, strict=True):
 
-        def guided(x: Array, t: int, w: float = w) -> Array:
+        def guide(x: Array, t: int, w: float = w) -> Array:
             return both(x, t) + (1 + w) * (one(x, t) - both(x, t))
 
-        *_, (_, drawn) = trajectory(noise, guided, np.zeros_like, schedule, "heun", 50)
+        *_, (_, drawn) = trajectory(noise, guide, np.zeros_like, schedule, "heun", 50)
         axes.plot(*both.draw(600, rng).T, ".", color=GREY, markersize=1.5)
         axes.plot(*drawn.T, ".", color=ORANGE, markersize=2)
         axes.set(title=f"w = {w:g}", xlim=(-3.5, 4.5), ylim=(-2.6, 2.6), xticks=[], yticks=[])

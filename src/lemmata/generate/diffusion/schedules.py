@@ -1,4 +1,4 @@
-"""How fast patterns drown in noise (CIL 5.5.1).
+"""Schedules: how fast patterns drown in noise (CIL 5.5.1).
 
     x_t = α_t x_{t−1} + β_t η_t,     α_t² + β_t² = 1                                                       (5.41), (5.42)
     x_t = ᾱ_t x_0 + β̄_t η,          ᾱ_t = Π_{τ ≤ t} α_τ,   β̄_t = √(1 − ᾱ_t²)                              (5.43), (5.44)

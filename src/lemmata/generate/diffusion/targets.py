@@ -1,4 +1,4 @@
-"""What a denoiser predicts from x_t = ᾱ x_0 + β̄ ξ: four ways to say the same thing.
+"""Targets: what a denoiser predicts from x_t = ᾱ x_0 + β̄ ξ: four ways to say the same thing.
 
     noise    ξ                          x_0 = (x − β̄ ξ)/ᾱ
     x0       x_0                        ξ = (x − ᾱ x_0)/β̄
@@ -20,7 +20,7 @@ TARGETS = ("v", "noise", "x0", "score")
 
 
 def target_of(kind: str, x0: Any, noise: Any, a: Any, b: Any) -> Any:
-    """What a denoiser of this kind has to predict; a = ᾱ_t, b = β̄_t, numbers or arrays that fit."""
+    """Return what a denoiser of this kind has to predict; a = ᾱ_t, b = β̄_t, numbers or arrays that fit."""
     if kind == "noise":
         return noise
     if kind == "x0":
