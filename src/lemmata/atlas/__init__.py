@@ -49,6 +49,7 @@ CHAPTERS = (
     "nets.approximation",
     "generate.likelihoods",
     "generate.diffusion",
+    "generate.games",
 )
 LOOK: dict[Any, Any] = {"axes.titlesize": 10, "legend.fontsize": 8, "legend.frameon": False}
 _ENTRIES: dict[str, AtlasEntry] = {}

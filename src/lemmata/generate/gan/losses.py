@@ -1,4 +1,4 @@
-"""What the players of a generative adversarial network minimise (CIL 5.4; ML "GANs").
+"""Losses of the players of a generative adversarial network (CIL 5.4; ML "GANs").
 
 f(x) is the logit of the discriminator π = σ(f), G(z) what the generator makes of noise z. The discriminator classifies rows,
 half of which are data: it minimises −ℓ of CIL (5.30). The generator minimises

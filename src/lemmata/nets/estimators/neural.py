@@ -413,7 +413,7 @@ class Neural(Model):
         return None
 
     def _rule(self) -> Any:
-        """How a batch becomes an update, see training/rules.py."""
+        """Return the rule by which a batch becomes an update, see training/rules.py."""
         from lemmata.nets.training.rules import LossDescent
 
         return LossDescent()

@@ -1,4 +1,4 @@
-"""How a batch becomes an update of the weights: descent on one loss, or the steps of a game of two players.
+"""Rules by which a batch becomes an update of the weights: descent on one loss, or the steps of a game of two players.
 
     LossDescent     w ← w − η ∇f(w)                                       one loss, all weights
     Synchronous     x ← x − η ∇ₓf(x, y),   y ← y − η ∇_y g(x, y)          both step from the same point        CIL (5.39)
@@ -86,7 +86,7 @@ class Players(Objective):
 
 
 class Learner(Protocol):
-    """What a rule asks of a network in training: trainer.py."""
+    """A network in training, as a rule asks for it: trainer.py."""
 
     players: tuple[str, ...]
     trained: list[Tensor]
