@@ -193,8 +193,8 @@ class Trainer:
                     mean.copy_(torch.from_numpy(ema[name]))
 
     def _find_averaged(self) -> Iterator[tuple[str, Tensor]]:
-        """Yield what the running mean is of, by every name that it has in the module: trained weights, and buffers of floats (those
-        of batch normalisation follow other weights than the mean's) unless they hold infinities, as masks do."""
+        """Yield what the running mean is of, by every name that it has in the module: trained weights, and buffers of floats
+        (those of batch normalisation follow other weights than the mean's) unless they hold infinities, as masks do."""
         trained = {id(weight) for weight in self.trained}
         for name, tensor in self.module.state_dict(keep_vars=True).items():
             if isinstance(tensor, nn.Parameter):
