@@ -9,14 +9,17 @@ towards the slowest rate. What all further steps gain is then (Aitken) g/(1 − 
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import numpy as np
+from scipy.special import xlogy
 
 from lemmata.audit.clustering.nearest_centres import one_blas_thread
 from lemmata.audit.kernel import claims
 from lemmata.audit.mixtures import em_steps
 from lemmata.audit.mixtures.em_steps import FitFacts, affordable, facts_of, pass_work
+from lemmata.audit.mixtures.gaussians import outer
 
 Array = np.ndarray
 TO_GO = 0.125  # nats: half a standard error in one direction, nothing that a sample of this size could tell
@@ -24,9 +27,8 @@ LEAPS = 10  # of EM in the search for more
 MOST_STEPS = 1e6  # at most: where gains do not shrink, they are counted so often
 NUDGE = 0.05  # standard deviations of a component
 NUDGES, NUDGE_STEPS, FEWEST = 2, 24, 6
-EXPENSIVE = (
-    0.25  # share of the work allowed, beyond which one step is looked at before anybody climbs
-)
+# share of the work allowed, beyond which one step is looked at before anybody climbs
+EXPENSIVE = 0.25
 SINGLE = 0.4  # of a pass in float64, that one in float32 without rounding errors takes: 0.15 to 0.6
 STILL_GROWING = "steps from a nudge still gain more and more: pass seconds=… to certify"
 
@@ -126,7 +128,7 @@ def last_step(fit: claims.Fit) -> float:
     rows = em_steps.Reading(fit.data, len(fit.weights_))
     parts = em_steps.components_of(fit, rows.unit)
     centre, weight, square = parts.pi @ parts.means, 0.0, 0.0
-    single, sums = parts.in_single(centre), parts.empty()
+    single, sums = _in_single(parts, centre), parts.empty()
     with one_blas_thread(), np.errstate(over="ignore", invalid="ignore"):
         for x, w in rows:
             x = ((x - centre) / parts.unit).astype(np.float32)
@@ -135,7 +137,7 @@ def last_step(fit: claims.Fit) -> float:
             weight, square = weight + w.sum(), square + w @ w
         if not all(np.isfinite(part).all() for part in sums):
             return np.inf
-        gain = parts.step(sums).sum_logs(sums, parts.means) - parts.sum_logs(sums, parts.means)
+        gain = _sum_logs(parts.step(sums), sums, parts.means) - _sum_logs(parts, sums, parts.means)
     losses = fit.trace.objective[-3:]
     before = np.abs(np.diff(losses))
     rate = before[-1] / before[0] if len(before) > 1 and before[0] > 0 else 1.0
@@ -143,6 +145,32 @@ def last_step(fit: claims.Fit) -> float:
         rate = 0.0  # below rounding a gain has no rate, and a million of them are no news
     gain = 2 * abs(gain) * weight / square
     return float(gain / max(1 - rate, 1 / MOST_STEPS)) if np.isfinite(gain) else np.inf
+
+
+def _in_single(parts: Any, centre: Array) -> Any:
+    """The same components of rows (x − centre)/unit, in float32."""
+    other = copy.copy(parts)
+    other.means = ((parts.means - centre) / parts.unit).astype(np.float32)
+    other.unit, other.log_unit = (np.full(parts.d, x, np.float32) for x in (1, 0))
+    other.covariances = parts.covariances.astype(np.float32)
+    other.pi, other._factors = parts.pi.astype(np.float32), None
+    return other
+
+
+def _sum_logs(parts: Any, sums: list[Array], means: Array) -> float:
+    """Σ r ln π_j p(x; θ_j) up to a constant, from sums about `means`: what an M-step maximises."""
+    counts, first, second, rest = sums
+    away, weight = (parts.means - means) / parts.unit, float(xlogy(counts, parts.pi).sum())
+    if parts.covariances.ndim == 2:  # variances along the axes; rest counts known cells
+        v = parts.covariances
+        about = second - 2 * away * first + rest * away**2
+        return weight - 0.5 * float((rest * np.log(v) + about / v).sum())
+    cross = first[:, :, None] * away[:, None, :]
+    about = second + rest - cross - cross.transpose(0, 2, 1)
+    about = about + counts[:, None, None] * outer(away)
+    logs = 2 * np.log(np.einsum("jaa->ja", parts.factors)).sum(axis=1)
+    distances = np.trace(np.linalg.solve(parts.covariances, about), axis1=1, axis2=2)
+    return weight - 0.5 * float(counts @ logs + distances.sum())
 
 
 def _cost_of_fixed_point(fit: claims.Fit) -> float:

@@ -24,7 +24,6 @@ from typing import Any
 
 import numpy as np
 from scipy.linalg import cholesky, solve_triangular
-from scipy.special import xlogy
 
 Array = np.ndarray
 LOG_2PI = float(np.log(2 * np.pi))
@@ -131,15 +130,6 @@ class Gaussians:
         other = self.with_parameters(pi / pi.sum(), means, covariances)
         if self.dense:
             other.factors  # noqa: B018  (raises)
-        return other
-
-    def in_single(self, centre: Array) -> Any:
-        """The same components of rows (x − centre)/unit, in float32."""
-        other = copy.copy(self)
-        other.means = ((self.means - centre) / self.unit).astype(np.float32)
-        other.unit, other.log_unit = (np.full(self.d, x, np.float32) for x in (1, 0))
-        other.covariances = self.covariances.astype(np.float32)
-        other.pi, other._factors = self.pi.astype(np.float32), None
         return other
 
     def without_ridge(self) -> Any:
@@ -288,17 +278,6 @@ class DenseGaussians(Gaussians):
                 second[j] += (x.T * w) @ x
                 hidden[j] += w.sum() * rest
 
-    def sum_logs(self, sums: list[Array], means: Array) -> float:
-        """Σ r ln π_j p(x; θ_j) up to a constant, from sums about `means`: what an M-step maximises."""
-        counts, first, second, hidden = sums
-        away = (self.means - means) / self.unit
-        cross = first[:, :, None] * away[:, None, :]
-        about = second + hidden - cross - cross.transpose(0, 2, 1)
-        about = about + counts[:, None, None] * outer(away)
-        logs = 2 * np.log(np.einsum("jaa->ja", self.factors)).sum(axis=1)
-        distances = np.trace(np.linalg.solve(self.covariances, about), axis1=1, axis2=2)
-        return float(xlogy(counts, self.pi).sum() - 0.5 * (counts @ logs + distances.sum()))
-
     def step(self, sums: list[Array]) -> DenseGaussians:
         """The next M-step. A component without rows stays as it is."""
         counts, first, second, hidden = sums
@@ -363,12 +342,6 @@ class AxisGaussians(Gaussians):
         x *= x
         second += (by_component @ x)[:, 0]
         known += r.T @ seen
-
-    def sum_logs(self, sums: list[Array], means: Array) -> float:
-        counts, first, second, known = sums
-        away, v = (self.means - means) / self.unit, self.covariances
-        about = second - 2 * away * first + known * away**2
-        return float(xlogy(counts, self.pi).sum() - 0.5 * (known * np.log(v) + about / v).sum())
 
     def step(self, sums: list[Array]) -> AxisGaussians:
         counts, first, second, known = sums

@@ -98,16 +98,3 @@ def principal(fit: Fit) -> tuple[spectra.Around, spectra.Spectrum]:
     """Find the spectrum and what the components see of it: of the moments kept, where those will do, or of S."""
     found = check_moments(fit)
     return spectra.both(fit) if found is None else found[1:]
-
-
-@fact(
-    cost=lambda fit: (
-        0.0
-        if fit.facts.get(check_moments, (None,))[0]
-        else price_of(fit, free, (spectra.scaled_rows,))
-    )
-)
-def mean_and_size(fit: Fit) -> spectra.ScaledRows:
-    """Find the mean of the rows, and their size (at least), as far as it is not known yet."""
-    found = fit.facts.get(check_moments, (None,))[0]
-    return spectra.scaled_rows(fit) if found is None else found[0]

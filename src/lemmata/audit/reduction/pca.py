@@ -28,7 +28,7 @@ from lemmata.audit.kernel.claims import (
     statistical,
     unknown,
 )
-from lemmata.audit.reduction.kept_moments import mean_and_size, principal
+from lemmata.audit.reduction.kept_moments import principal
 from lemmata.audit.reduction.principal_axes import compare_axes, compare_error, compare_offset
 from lemmata.audit.reduction.sampling_error import GROUPS, LEVEL, judge_turn, turn_of_rows
 from lemmata.audit.reduction.spectra import DENSE, around, both, scaled_rows
@@ -186,11 +186,11 @@ def subspace_determined(fit):
 @proved(
     "no constant added to the reconstruction would lower its error",
     "CIL Prop. 1.2.1",
-    needs=(mean_and_size,),
+    needs=(scaled_rows,),
 )
 def affine_part_redundant(fit):
     """The best constant is (I − P)(x̄ − mean_); it vanishes up to rounding if mean_ is the mean of the data."""
-    rows = mean_and_size(fit)
+    rows = scaled_rows(fit)
     C = np.asarray(fit.components_, dtype=np.float64)
     offset = float(np.linalg.norm(rows.shift - C.T @ (C @ rows.shift)))
     advice = "mean_ is not the mean of this data: centre it (PCA instead of a plain SVD), or pass the training data"

@@ -221,8 +221,7 @@ def _disagreements(fit: claims.Fit) -> Iterator[str]:
     pairs = k * (k - 1) // 2
     if np.ravel(fit.intercept_).shape != (pairs,):
         yield f"intercept_ has shape {np.shape(fit.intercept_)}, not ({pairs},)"
-    vectors = _kept_vectors(fit)
-    if vectors is not None and vectors.shape[0] != s:
+    if (vectors := _kept_vectors(fit)) is not None and vectors.shape[0] != s:
         yield f"support_vectors_ has {vectors.shape[0]:,} rows and support_ {s:,}"
     counts = np.ravel(fit.n_support_)
     if counts.sum() != s or len(counts) != (1 if regression else k):
