@@ -144,8 +144,7 @@ def _pairs(fit: claims.Fit) -> float:
 def factors_determined(fit: claims.Fit):
     """A shear of two components that keeps all signs is a witness against it, and the number is how much of a component it
     moves; a row of W and a column of H to itself for every component prove it; in between it is undecided."""
-    H, W = np.asarray(fit.components_, np.float64), fit.get("doc_topic_")
-    note = ""
+    H, W, note = np.asarray(fit.components_, np.float64), fit.get("doc_topic_"), ""
     if W is None:
         numbers = facts.numbers_of(fit)
         H, W, note = numbers.H, numbers.W, f"; {SOLVED}"
@@ -156,8 +155,7 @@ def factors_determined(fit: claims.Fit):
         H,
         unit="share moved",
         advice="read components as one choice of many: fewer of them, or alpha_W with l1_ratio=1, which prefers zeros",
-        shear="part of component {b} can be taken out of component {a} and given to W: WH stays what it is"
-        + note,
+        shear=f"part of component {{b}} can be taken out of component {{a}} and given to W: WH stays what it is{note}",
         alone="every component has a row of W and a column of H to itself" + note,
         between="no shear of two components shows it, and not every one has a row and a column to itself (between is NP-hard)",
     )
