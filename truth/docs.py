@@ -59,6 +59,7 @@ FUNCTIONS = {
     "lemmata.trust.cross_validation": "trust.cross_validate",
     "lemmata.trust.decomposition": "trust.bias_variance",
     "lemmata.trust.fair.report": "trust.fairness",
+    "lemmata.trust.fair.logistic": "trust.FairLogisticRegression",
     "lemmata.trust.fair.thresholds": "trust.FairThresholds",
 }
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from copy import copy
+
 import numpy as np
+from sklearn.linear_model import LogisticRegression
 from sklearn.neighbors import KNeighborsClassifier
 
 import lemmata
-from lemmata.trust import FairThresholds, certify_thresholds, fairness
+from lemmata.trust import FairLogisticRegression, FairThresholds, certify_thresholds, fairness
 from truth.harness import Case, problems
 
 HAIR = 1e-9
@@ -184,3 +187,33 @@ def threshold_rules(seed):
             for name, (t, s) in best.rules_.items()
         }
         yield judge("a little worse", half, False, best.multipliers_)
+
+
+@problems(seeds=40, quick=2)
+def bounded_fits(seed):
+    """Bounded covariances: solved, by scikit-learn where the bound is idle; moved, scaled, or fitted without the bound."""
+    rng = np.random.default_rng(seed)
+    n, G = int(rng.choice([100, 1000])), int(rng.integers(2, 5))
+    groups = rng.integers(0, G, n)
+    X = rng.standard_normal((n, 4)) + rng.standard_normal((G, 4))[groups]
+    y = X @ rng.standard_normal(4) + rng.standard_normal(n) > 0
+    y[:2] = False, True
+    w = rng.uniform(0.2, 3, n) if seed % 4 == 0 else None
+    criterion, bound = ("parity", "odds")[seed % 2], float(rng.choice([0.0, 0.02]))
+    C = float(rng.choice([0.1, 1.0, 100.0]))
+    rows, claim = (X, y, groups, w), ("bounded_fit_optimal",)
+    fair = FairLogisticRegression(criterion, bound, C).fit(*rows)
+    free = FairLogisticRegression(criterion, 1e3, C).fit(*rows)
+    yield Case("solved", fair.certificate_, dict.fromkeys(claim, True), claim)
+    theirs = LogisticRegression(C=C, tol=1e-10, max_iter=1000).fit(X, y, w)
+
+    def judge(label, model, coef, true, **changed):
+        other = copy(model)
+        vars(other).update(coef_=coef, **changed)
+        return Case(label, other.certify(*rows), dict.fromkeys(claim, true), claim)
+
+    yield judge("scikit-learn, idle bound", free, theirs.coef_, True, intercept_=theirs.intercept_)
+    if np.abs(fair.coef_).max() > 0.05:
+        yield judge("scaled", fair, 0.9 * fair.coef_, False)
+    yield judge("moved", fair, fair.coef_ + 0.05 * rng.standard_normal(4), False)
+    yield judge("without the bound", fair, free.coef_, False, intercept_=free.intercept_)

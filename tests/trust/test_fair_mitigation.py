@@ -146,3 +146,60 @@ def test_reweighed_rows_have_one_base_rate_and_the_weight_that_each_group_had():
         np.testing.assert_allclose(np.bincount(groups, found), np.bincount(groups, given))
     with pytest.raises(ValueError, match="group 'b' has no row with y = 0"):
         trust.reweigh([0, 1, 1], list("aab"))
+
+
+# --- while training ---------------------------------------------------------------------------------------------------
+
+
+def shifted(n=900, G=3, seed=0):
+    rng = np.random.default_rng(seed)
+    groups = rng.integers(0, G, n)
+    X = rng.standard_normal((n, 4)) + 0.5 * groups[:, None] * [1, 1, 0, 0]
+    return X, (X.sum(axis=1) + rng.standard_normal(n) > 1).astype(int), groups
+
+
+@pytest.mark.parametrize("criterion", ["parity", "odds"])
+@pytest.mark.parametrize("bound", [0.0, 0.03])
+def test_covariances_keep_the_bound_and_the_gap_is_closed(criterion, bound):
+    X, y, groups = shifted()
+    weights = np.random.default_rng(1).uniform(0.5, 2, len(y))
+    fair = trust.FairLogisticRegression(criterion, bound).fit(X, y, groups, weights)
+    assert fair.certificate_.held == ["bounded_fit_optimal"]
+    f = fair.decision_function(X)
+    for rows in [y >= 0] if criterion == "parity" else [y == 0, y == 1]:
+        w = np.where(rows, weights, 0)
+        for g in range(2):
+            centred = (groups == g) - np.average(groups == g, weights=w)
+            assert abs((w * centred) @ f) / weights.sum() <= bound + 1e-9
+
+
+def test_an_idle_bound_leaves_logistic_regression():
+    X, y, groups = shifted()
+    free = trust.FairLogisticRegression(bound=100.0, C=0.5).fit(X, y, groups)
+    theirs = LogisticRegression(C=0.5, tol=1e-10, max_iter=1000).fit(X, y)
+    np.testing.assert_allclose(free.coef_, theirs.coef_, atol=1e-6)
+    np.testing.assert_allclose(free.predict_proba(X), theirs.predict_proba(X), atol=1e-6)
+
+
+def test_less_covariance_costs_loss_and_narrows_the_gap_of_new_people():
+    X, y, groups = shifted(6000, G=2)
+    gaps = []
+    for bound in (0.0, 100.0):
+        fair = trust.FairLogisticRegression(bound=bound).fit(X[:3000], y[:3000], groups[:3000])
+        judged = fair.judge(X[3000:], y[3000:], groups[3000:])
+        gaps.append(abs(judged.between("0", "1")["acceptance"].gap))
+    assert gaps[0] < 0.05 < 0.1 < gaps[1]
+
+
+def test_altered_coefficients_are_noticed():
+    X, y, groups = shifted()
+    fair = trust.FairLogisticRegression().fit(X, y, groups)
+    fair.coef_ = fair.coef_ + 0.1
+    assert fair.certify(X, y, groups).failed == ["bounded_fit_optimal"]
+
+
+@pytest.mark.parametrize("parameters", [{"criterion": "both"}, {"bound": -1}, {"C": 0}])
+def test_bad_parameters_of_the_bounded_fit_are_named(parameters):
+    (name,) = parameters
+    with pytest.raises(ValueError, match=f"{name}="):
+        trust.FairLogisticRegression(**parameters).fit(*shifted(30))

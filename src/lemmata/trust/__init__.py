@@ -12,6 +12,7 @@ __getattr__, __dir__, __all__ = lazily(
         "decomposition": "bias_variance BiasVariance",
         "fair.report": "fairness Fairness",
         "fair.thresholds": "FairThresholds certify_thresholds",
+        "fair.logistic": "FairLogisticRegression",
         "fair.weights": "reweigh",
         "fair.criteria": "demographic_parity_difference demographic_parity_ratio equalized_odds_difference"
         " equalized_odds_ratio equal_opportunity_difference equal_opportunity_ratio rates_by_group",
