@@ -10,7 +10,7 @@ from sklearn.dummy import DummyClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
+from sklearn.preprocessing import FunctionTransformer, StandardScaler
 from sklearn.svm import LinearSVC
 
 import lemmata
@@ -204,6 +204,23 @@ def test_certify_judges_any_model_with_predict():
     own = lemmata.certify(KNeighborsClassifier(1).fit(X, y), X, y, groups=groups)
     assert own.failed == ["people_unseen"]
     assert own.held == []
+
+
+def test_tables_of_words_are_judged_too():
+    pandas = pytest.importorskip("pandas")
+    rng = np.random.default_rng(0)
+    groups = rng.choice(["p", "q"], 3000)
+    job = np.where(rng.random(3000) < 0.9, groups, "r")
+    X = pandas.DataFrame({"job": job, "x": rng.standard_normal(3000)})
+    X["town"] = pandas.Categorical(rng.choice(["u", "v"], 3000))
+    y = (X["x"] + (job == "p") > 0.5).astype(int)
+    model = make_pipeline(FunctionTransformer(lambda X: X[["x"]] + 0), LogisticRegression())
+    model.fit(X[:1000], y[:1000])
+    known = {"X_test": X[1000:], "y_test": y[1000:], "groups": groups[1000:]}
+    found = lemmata.certify(model, X[:1000], y[:1000], **known)
+    assert found.broken == []
+    assert found["people_unseen"].verdict == "holds"
+    assert found["group_hidden"].verdict == "fails"
 
 
 def test_calibration_is_judged_where_a_model_gives_probabilities():

@@ -39,7 +39,9 @@ def row_keys(*tables: Any) -> list[Array]:
     """
     tables = tuple(X if sp.issparse(X) or hasattr(X, "dtypes") else np.asarray(X) for X in tables)
     types = [
-        np.dtype(one) for X in tables for one in getattr(X, "dtypes", [getattr(X, "dtype", None)])
+        one if isinstance(one, np.dtype) else np.dtype(object)  # words and categories of pandas
+        for X in tables
+        for one in getattr(X, "dtypes", [getattr(X, "dtype", None)])
     ]
     floats = [one for one in types if one.kind == "f"]
     coarse = min(floats, default=np.dtype(np.float64), key=lambda one: one.itemsize)

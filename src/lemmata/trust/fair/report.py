@@ -157,13 +157,13 @@ def fairness(
     X : the features, optional
         For `group_hidden`: do they give the group away? Rows that are copies of others are looked for, too.
     """
-    if not 0 < within < 1:
-        raise ValueError(f"within={within!r}, the gap that is small enough: pass a number between 0 and 1.")  # fmt: skip
     people = check_people(y, decisions, groups, scores, sample_weight, positive)
     return _judge(people, float(within), checked_risk(delta), {"X": X}, "decisions")
 
 
 def _judge(people: People, within: float, delta: float, more: dict[str, Any], of: str) -> Fairness:
+    if not 0 < within < 1:
+        raise ValueError(f"within={within!r}, the gap that is small enough: pass a number between 0 and 1.")  # fmt: skip
     attributes: dict[str, Any] = {
         "names": people.names, "codes": people.codes, "decisions": people.decisions, "scores": people.scores,
         "within": within, "delta": delta, **more,
