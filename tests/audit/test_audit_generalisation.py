@@ -190,6 +190,18 @@ def test_one_copied_row_of_numbers_that_never_repeat_is_enough():
     assert (found.verdict, found.kind) == ("fails", "rule of thumb")
 
 
+def test_numbers_of_one_column_that_agree_by_chance_are_no_copies():
+    """600,000 pairs of which each agrees with probability 3e-7: one in six tables has such a pair."""
+    agreed = 0
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        X, new = rng.standard_normal((1000, 1)).round(6), rng.standard_normal((600, 1)).round(6)
+        agreed += np.isin(new, X).any()
+        assert seen(X, new).verdict != "fails"
+        assert seen(X, np.r_[new, X[:60]]).verdict == "fails"
+    assert agreed
+
+
 @pytest.mark.parametrize(
     "disguise",
     [lambda X: X.round(6), lambda X: X + 1e-12, lambda X: sp.csr_array(X.round(6)), lambda X: X[:30].round(3)],

@@ -1,9 +1,9 @@
 """Whether rows were trained on: test rows looked for among training rows, as a whole.
 
 Rows may repeat by chance. How often, the training rows tell by themselves: the share of them that have a twin, as high as it
-may be (Clopper–Pearson). More equal rows than that are no chance; and where some column has another number in every row, one is
-enough (a rule of thumb: such numbers do not repeat). Rows of numbers that equal none may still lie nearer to training rows than
-these do to each other (near_rows.py).
+may be (Clopper–Pearson). More equal rows than that are no chance; and where several columns have another number in every row,
+one is enough (a rule of thumb: columns are taken as independent). Rows of numbers that equal none may still lie nearer to
+training rows than these do to each other (near_rows.py).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from scipy.stats import binom
+from scipy.stats import binom, poisson
 
 from lemmata.audit.kernel import claims
 from lemmata.audit.kernel.concentration import clopper_pearson
@@ -27,7 +27,7 @@ CHANCE = 1e-3  # of so many repeated rows, below which they are no coincidence
 COPIES = 0.01  # of the rows that may be copies of others, or of training rows
 FEW = 5  # different rows from which on copies are looked for
 BEYOND = 5.0  # times as many equal pairs of rows as independent columns have
-SOME = 20  # rows without a repetition from which on a column is taken never to repeat
+SOME = 20  # rows without a repetition, from which on they tell how seldom a column repeats
 SEEN = "these rows were trained on: they say nothing about new ones"
 OTHER_FORM = "in other units, or in another order? Pass train= in the form of the test rows"
 
@@ -223,7 +223,7 @@ def _judge(rows: Any, test: Any, what: str) -> claims.Evidence:
         return claims.at_most(
             near.share, near.allowed, advice, "share too near", kind=claims.STATISTICAL
         )
-    if seen and _never_repeats(rows):
+    if seen and poisson.sf(seen - 1, _expected_by_chance(rows, n)) < CHANCE:
         return claims.at_most(seen, 0, advice, unit="trained on", kind=claims.RULE_OF_THUMB)
     if near is not None:
         share = max(share, near.nearly / near.rows)
@@ -245,11 +245,16 @@ def _numbers(*tables: Any) -> list[Any] | None:
     return [X if sp.issparse(X) else X.reshape(len(X), -1) for X in found]
 
 
-def _never_repeats(rows: Any) -> bool:
-    """Whether some column has another number in every row: what equals such a row is that row."""
-    if sp.issparse(rows) or len(rows) < SOME:
-        return False
-    columns = np.asarray(rows).reshape(len(rows), -1)
+def _expected_by_chance(rows: Any, n: int) -> float:
+    """How many of n other rows may equal one of these by chance, by the columns in which these never repeat; ∞ without such.
+
+    Of N rows, N²/2 pairs without a repetition leave a chance of at most 2 ln(1/CHANCE)/N² for a pair to agree in a column. A
+    row that agrees in one column is no rare thing among many (numbers rounded to six decimals); in several, it is that row.
+    """
+    if sp.issparse(rows) or (N := len(rows)) < SOME:
+        return np.inf
+    columns = np.asarray(rows).reshape(N, -1)
     if columns.dtype.kind not in "fiu":
-        return False
-    return any(len(np.unique(columns[:, j])) == len(columns) for j in range(columns.shape[1]))
+        return np.inf
+    unique = sum(len(np.unique(columns[:, j])) == N for j in range(columns.shape[1]))
+    return n * N * (2 * np.log(1 / CHANCE) / N**2) ** unique if unique else np.inf
