@@ -535,7 +535,12 @@ def test_the_best_of_several_starts_is_kept():
     assert f"settled, {model.n_iter_} step" in str(model.certificate_)
     more = model.certify(X)
     for found in model.certificate_:
-        assert found.verdict == "not checked" or found == more[found.name]
+        if (
+            found.name == "fixed_point"
+        ):  # by one step where a climb is expensive, by climbing in certify
+            assert found.verdict == more["fixed_point"].verdict
+        else:
+            assert found.verdict == "not checked" or found == more[found.name]
 
 
 def test_several_starts_that_do_not_converge_warn_once():

@@ -29,6 +29,7 @@ NUDGE = 0.05  # standard deviations of a component
 NUDGES, NUDGE_STEPS, FEWEST = 2, 24, 6
 # share of the work allowed, beyond which one step is looked at before anybody climbs
 EXPENSIVE = 0.25
+TINY = 1e-15  # in the units of the data
 SINGLE = 0.4  # of a pass in float64, that one in float32 without rounding errors takes: 0.15 to 0.6
 STILL_GROWING = "steps from a nudge still gain more and more: pass seconds=… to certify"
 
@@ -128,6 +129,10 @@ def last_step(fit: claims.Fit) -> float:
     rows = em_steps.Reading(fit.data, len(fit.weights_))
     parts = em_steps.components_of(fit, rows.unit)
     centre, weight, square = parts.pi @ parts.means, 0.0, 0.0
+    spread, away = parts.covariances, np.abs(parts.means - centre) / parts.unit
+    variances = spread if spread.ndim == 2 else np.einsum("jaa->ja", spread)
+    if not (variances.min() > TINY and max(variances.max(), away.max()) < 1 / TINY):
+        return np.inf  # nothing that float32 can square
     single, sums = _in_single(parts, centre), parts.empty()
     with one_blas_thread(), np.errstate(over="ignore", invalid="ignore"):
         for x, w in rows:

@@ -11,7 +11,7 @@ that every token is scored once, after at least T − stride others (in the firs
 >>> [batch.parts[1].tolist() for batch in data.in_order(2)]
 [[[1, 2, 3, 4], [-100, -100, 5, 6]], [[-100, -100, 7, 8], [-100, -100, -100, 9]]]
 >>> [batch.parts[0].tolist() for batch in data.batches(seed=0, epoch=0, size=2)]
-[[[5, 6, 7, 8], [1, 2, 3, 4]]]
+[[[3, 4, 5, 6]]]
 """
 
 from __future__ import annotations
