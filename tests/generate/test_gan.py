@@ -302,7 +302,7 @@ def test_players_of_ones_own_are_passed_again_where_a_file_is_read(tmp_path):
     assert np.array_equal(back.sample(4, random_state=0), model.sample(4, random_state=0))
 
 
-def test_given_channels_stand_in_both_players_and_are_not_made():
+def test_given_channels_stand_in_both_players_and_are_not_made(monkeypatch):
     """The channel to make is the negative of the one given."""
     tones = np.ones((1, 6, 6), np.float32) * RNG.normal(size=(400, 1, 1, 1)).astype(np.float32)
     X = np.concatenate([-tones, tones], 1)
@@ -310,6 +310,9 @@ def test_given_channels_stand_in_both_players_and_are_not_made():
     model = fit(*players, X=X, given=1, latent=4, max_iter=25, learning_rate=4e-3)
     S = model.sample(50, given=tones[:50], random_state=0)
     assert S.shape == (50, 1, 6, 6)
+    assert np.corrcoef(S.ravel(), tones[:50].ravel())[0, 1] < -0.5
+    monkeypatch.setattr("lemmata.generate.base.DRAWN", 1)  # row by row
+    S = model.sample(50, given=tones[:50], random_state=0)
     assert np.corrcoef(S.ravel(), tones[:50].ravel())[0, 1] < -0.5
     with pytest.raises(
         ValueError, match=r"given has shape \(\); pass images of shape \(5, 1, 6, 6\)"

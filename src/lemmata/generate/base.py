@@ -188,10 +188,14 @@ class Generative(Neural):
         """
         return self._draw(n_samples, y, random_state)
 
-    def _draw(self, n_samples: int, y: Any, random_state: Any, **options: Any) -> Array:
+    def _draw(
+        self, n_samples: int, y: Any, random_state: Any, given: Any = None, **options: Any
+    ) -> Array:
         """Draw rows; options are those of the network's `sample`."""
         check_is_fitted(self)
         import torch
+
+        given = self._check_given(given, n_samples)
 
         rng = check_random_state(self.random_state if random_state is None else random_state)
         n, module = check_count("n_samples", n_samples), self._ready_module()
@@ -203,9 +207,11 @@ class Generative(Neural):
         found: Array | None = None
         with torch.no_grad():
             for start in range(0, n, step):
-                given = () if places is None else (places[start : start + step].to(like.device),)
                 count = min(step, n - start)
-                drawn = module.sample(count, generator, *given, **options).cpu().numpy()
+                asked = () if places is None else (places[start : start + count].to(like.device),)
+                if given is not None:
+                    options["given"] = given[start : start + count].to(like)
+                drawn = module.sample(count, generator, *asked, **options).cpu().numpy()
                 drawn = drawn.reshape(count, *self._drawn_shape)
                 if found is None:
                     found = np.empty((n, *drawn.shape[1:]), drawn.dtype)
@@ -227,6 +233,21 @@ class Generative(Neural):
         if not self._has_classes:
             name = type(self).__name__
             raise ValueError(f"y was given to a {name} that has no classes: leave it out.")
+
+    def _check_given(self, given: Any, n: int) -> Any:
+        """A tensor of the channels that are given, of models that complete images; None of others."""
+        wanted = int(getattr(self, "given", 0))
+        if not wanted:
+            if given is not None:
+                name = type(self).__name__
+                raise ValueError(f"given= was passed to a {name} with given=0: leave it out.")
+            return None
+        import torch
+
+        shape = (n, wanted, *self.input_shape_[1:])
+        if np.shape(given) != shape:
+            raise ValueError(f"given has shape {np.shape(given)}; pass images of shape {shape}.")
+        return torch.from_numpy(np.ascontiguousarray(given))
 
     def _places_to_draw(self, n: int, y: Any, rng: Any) -> Any:
         """A tensor of n places among the classes, as asked for or by their shares; None where a model has no classes."""

@@ -252,14 +252,7 @@ class Diffusion(Generative):
             The channels that are given, in the units of X.
         """
         options = self._options(steps, sampler, guidance)
-        if self.given or given is not None:
-            import torch
-
-            shape = (n_samples, int(self.given), *self.input_shape_[1:])
-            if np.shape(given) != shape:
-                raise ValueError(f"given has shape {np.shape(given)}; it has to be {shape}.")
-            options["given"] = torch.from_numpy(np.array(given)).to(self.module_.log_sigma)
-        return self._draw(n_samples, y, random_state, **options)
+        return self._draw(n_samples, y, random_state, given, **options)
 
     def trajectory(
         self,

@@ -203,19 +203,7 @@ class GAN(Generative):
         given : array of shape (n_samples, given, H, W), optional
             The channels that are given, in the units of X.
         """
-        if not self.given:
-            if given is not None:
-                raise ValueError("given= was passed to a GAN with given=0: leave it out.")
-            return self._draw(n_samples, y, random_state)
-        return self._draw(n_samples, y, random_state, given=self._tensor_given(given, n_samples))
-
-    def _tensor_given(self, given: Any, n: Any) -> Any:
-        import torch
-
-        shape = (n, int(self.given), *self.input_shape_[1:])
-        if given is None or np.shape(given) != shape:
-            raise ValueError(f"given has shape {np.shape(given)}; pass images of shape {shape}.")
-        return torch.from_numpy(np.ascontiguousarray(given)).to(self.module_.mean)
+        return self._draw(n_samples, y, random_state, given)
 
     def discriminate(self, X, y: Any = None) -> Array:
         """(n,): the discriminator's probability that a row is of the data, and not made; of "wasserstein" its σ(f) says less.
