@@ -150,7 +150,12 @@ def likelihood_settled(fit: k.Fit) -> k.Evidence:
     return k.at_most(moved, SETTLED, advice, unit="nats per number", note=note)
 
 
-@k.statistical(SENTENCE, "CIL 5.2; the flow of the denoiser", confidence=1 - RISK, needs=(flow_densities,))  # fmt: skip
+@k.statistical(
+    f"{SENTENCE}, by the likelihood of the denoiser's flow",
+    "CIL 5.2; Song et al. 2021",
+    confidence=1 - RISK,
+    needs=(flow_densities,),
+)
 def beats_independent(fit: k.Fit) -> k.Evidence:
     """Compare the law of the flow, by the lesser of the two densities of each row."""
     rows = new_rows(fit)
