@@ -14,6 +14,7 @@ __getattr__, __dir__, __all__ = lazily(
         "pixels.estimator": "PixelCNN WaveNet",
         "flows.estimator": "NormalizingFlow",
         "vae.estimator": "VAE",
+        "gan": "gan",
         "gan.estimator": "GAN",
         "foreign": "Density",
         "diffusion.denoisers": "Denoiser",
