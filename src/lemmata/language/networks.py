@@ -5,6 +5,7 @@
 The notes print both matrices of a block's MLP as D × D; here they are D × 4D and 4D × D. A token of a decoder attends to
 itself, too.
 
+>>> import torch
 >>> net = GPTNet(n_tokens=50, width=16, depth=1, heads=2, context=8)
 >>> net(torch.zeros(3, 5, dtype=torch.long)).shape
 torch.Size([3, 5, 50])
