@@ -51,6 +51,8 @@ LONG = (
     "true-loss",
     "model-table",
 )
+# the orbit of two players differs with the last bit of a product, so with the CPU; what it shows is asserted in the entry
+ORBITS = ("gan-ring",)
 IDS = [pytest.param(id, marks=pytest.mark.slow) if id in LONG else id for id in atlas.entries()]
 
 
@@ -65,7 +67,7 @@ def test_the_entry_draws_and_shows_what_it_says_and_the_docs_have_that_picture(i
     assert drawn.shown
     here = str(stored_in(drawn.path))
     # where MovieLens is absent; of docstrings, which depend on what is installed
-    if "generated" not in here and "as installed here" not in here:
+    if id not in ORBITS and "generated" not in here and "as installed here" not in here:
         assert images.outdated(drawn.path) == [], f"run: ./run docs-images {id}"
 
 
