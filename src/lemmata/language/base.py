@@ -11,17 +11,27 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from numbers import Integral
-from typing import Any
+from numbers import Integral, Real
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy.stats import t as student
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from lemmata.core.certificate import Certificate, Statement
+from lemmata.core import common
+from lemmata.core.certificate import Certificate, Fit, Statement
 from lemmata.core.loop import warn_user
-from lemmata.core.parameters import SHARE, parameter
+from lemmata.core.parameters import (
+    COUNT,
+    KW_ONLY,
+    NONNEGATIVE,
+    POSITIVE,
+    SHARE,
+    fitted,
+    parameter,
+)
+from lemmata.core.validation import Interval
 from lemmata.language.corpus import Corpus, read_texts, split_texts
 from lemmata.language.sampling import (
     Step,
@@ -32,6 +42,7 @@ from lemmata.language.sampling import (
     shape_probabilities,
 )
 from lemmata.language.tokens import EOS, FIRST, UNK, TokenCoder, as_tokens
+from lemmata.nets.estimators.neural import Neural
 
 Array = np.ndarray
 PARTS, CONFIDENCE = 20, 0.95  # of the interval of a perplexity
@@ -95,16 +106,12 @@ def keep_promised(claims: tuple[Statement, ...], coder: TokenCoder) -> tuple[Sta
     return tuple(one for one in claims if coder.restores or one.name != "text_restored")
 
 
-class LanguageModel:
-    """A model of texts. A subclass fits `tokens_` and defines _token_losses and _step."""
+class TextModel:
+    """A model that is fitted to running text. A subclass defines _token_losses."""
 
     def _token_losses(self: Any, corpus: Corpus) -> Array:
         """(N,): −ln P of each token of the texts, each text by itself."""
         raise TypeError(f"{type(self).__name__} does not define _token_losses.")
-
-    def _step(self: Any, rows: int) -> Step:
-        """A step at the beginning of so many texts, before the first [EOS]."""
-        raise TypeError(f"{type(self).__name__} does not define _step.")
 
     def _stated_test_loss(self, kept: Corpus | None) -> dict[str, float]:
         """Nats per token of the text that was kept from training, where there is any."""
@@ -139,6 +146,154 @@ class LanguageModel:
     def _read(self: Any, X: Any) -> Corpus:
         check_is_fitted(self)
         return Corpus.of(read_texts(X), self.tokens_)
+
+    # --- certificate ---
+
+    def certify(
+        self: Any, X, y=None, sample_weight=None, *, X_test=None, y_test=None, seconds=None
+    ) -> Certificate:
+        """Check every claim about this fit on X, the text that it was fitted to.
+
+        y, sample_weight, y_test : ignored
+        X_test : texts that it was not fitted to; without them, claims about new text are checked on what was kept
+        seconds : float, optional
+            Time limit; claims that need more stay *not checked*. By default five times the work of the fit.
+        """
+        check_is_fitted(self)
+        data = self._validate_rows(X, sample_weight, reset=False)
+        if X_test is not None:
+            data = data.with_parts(self._read(X_test), data.stopping)
+        claims = (*self.claims, *self.more_claims)
+        return self._certificate(
+            data, seconds=seconds, claims=claims, attributes=self._shown_to_claims()
+        )
+
+    def _shown_to_claims(self) -> dict[str, Any]:
+        """What claims of `certify` may use besides attributes."""
+        return {}
+
+    def _title(self: Any, data: Any) -> str:
+        name = type(self).__name__
+        return f"{name}  {data.n_tokens:,} tokens of {len(self.tokens_):,}" if data else name
+
+
+class TextNetwork(Neural):
+    """A transformer over the tokens of texts: the parameters that all of them have."""
+
+    width: int = parameter(128, COUNT, before="optimizer").doc("d, numbers of a token.")
+    depth: int = parameter(4, COUNT, before="optimizer").doc("Blocks.")
+    heads: int = parameter(4, COUNT, before="optimizer").doc("Of each block; they divide `width`.")
+    context: int = parameter(128, COUNT, before="optimizer").doc("""
+        Tokens of a window: as far as the model looks.""")
+    tokens: Any = TOKENS
+    _: KW_ONLY
+    dropout: float = parameter(0.0, Interval(Real, 0, 1, closed="left"), before="optimizer").doc("""
+        Share of attention weights, and of the outputs of branches, that is dropped in training.""")
+    learning_rate: Any = parameter(2e-3, POSITIVE, None)
+    weight_decay: float = parameter(0.01, NONNEGATIVE)
+    schedule: Any = parameter("cosine", str, callable).doc("""
+        The rate falls to 0 over `max_iter` epochs; see `NeuralClassifier` for others.""")
+    warmup: float = parameter(0.02, NONNEGATIVE).doc("""
+        The share of the run in which the rate rises from 0; from 1 on, so many updates.""")
+    batch_size: Any = parameter("auto", COUNT, str).doc('Windows in an update; "auto" is 8.')
+    clip: Any = parameter(1.0, POSITIVE, None)
+    max_iter: int = common.max_iter(4).doc("Epochs: times that the text is read.")
+
+    augment, input_shape, layout = None, None, "auto"
+    usual_batch: ClassVar[int] = 8
+    tokens_: TokenCoder = fitted()
+
+    def _sizes(self) -> dict[str, Any]:
+        """The arguments of the network that are parameters here."""
+        if self.width % self.heads:
+            raise ValueError(
+                f"heads={self.heads} do not share a width={self.width} evenly; choose heads that divide it."
+            )
+        sizes = {name: int(getattr(self, name)) for name in ("width", "depth", "heads", "context")}
+        return {**sizes, "dropout": float(self.dropout)}
+
+    def _net(self) -> Any:
+        """The network, ready to be used."""
+        from lemmata.nets.training.devices import choose_device
+
+        return self.module_.to(choose_device(self.device)).eval()
+
+
+class TextTransformer(TextModel, TextNetwork):
+    """A transformer that is fitted to running text, of which a part is kept from training."""
+
+    _: KW_ONLY
+    test_fraction: float = TEST_FRACTION
+
+    input_shape_ = ()  # texts have none
+    stored: ClassVar[Mapping[str, str | type]] = {
+        **{name: spec for name, spec in Neural.stored.items() if not name.startswith(("input", "validation", "best"))},
+        "tokens_": TokenCoder,
+        "test_loss_?": "",
+    }  # fmt: skip
+
+    def fit(self, X, y=None, sample_weight=None):
+        """Fit the model to texts and check the claims about it.
+
+        Parameters
+        ----------
+        X : list of texts, an iterable of them, or the path of a file, which is one text
+        y, sample_weight : ignored
+
+        Returns
+        -------
+        self : with `certificate_`, `trace_`, `stopped_`, `n_iter_` and the model's own attributes
+        """
+        return super().fit(X, None, sample_weight)
+
+    def _stopping_share(self) -> float:
+        return float(self.validation_fraction) if self.early_stopping else 0.0
+
+    def _loss(self) -> Any:
+        return "module"
+
+    def _algorithm(self, data: Any) -> Any:
+        return self._training(self._network(data), self._problem(data).n)
+
+    def _weight_rows(self, data: Any) -> Any:  # of partial_fit
+        return self._problem(data)
+
+    def _statements(self, data: Any) -> dict[str, Any]:
+        return {"loss_": self._stated_loss(data), **self._stated_test_loss(data.kept)}
+
+    def _conclude(self, data: Any, attributes: dict[str, Any], *rest: Any) -> None:
+        self._forget("test_loss_")
+        super()._conclude(data, attributes, *rest)
+
+    def _claims(self) -> tuple[Statement, ...]:
+        return keep_promised(self.claims, self.tokens_)
+
+    @classmethod
+    def work(cls, fit: Fit) -> float:
+        """Forward and backward are three passes, of a multiplication for every weight and token."""
+        size = sum(weight.numel() for weight in fit.module_.parameters())
+        return 3.0 * fit.get("n_iter_", 1) * fit.data.size * size / 16
+
+    def _title(self, data: Any) -> str:
+        size = sum(weight.numel() for weight in self.module_.parameters())
+        return f"{super()._title(data)}, {type(self).__name__}Net of {size:,} weights"
+
+    def _check_restored(self, attributes: dict[str, Any]) -> None:
+        net, wanted = attributes["module_"], f"{type(self).__name__}Net"
+        config = net.config or {}
+        if net.name != wanted or not config.get("n_tokens") == self.n_features_in_ == len(self.tokens_):  # fmt: skip
+            raise ValueError(f"its network is no {wanted} of its {len(self.tokens_):,} tokens.")
+
+
+class LanguageModel(TextModel):
+    """A model of the next token: judges texts and writes them. A subclass defines _token_losses and _step."""
+
+    def _step(self: Any, rows: int) -> Step:
+        """A step at the beginning of so many texts, before the first [EOS]."""
+        raise TypeError(f"{type(self).__name__} does not define _step.")
+
+    def _shown_to_claims(self) -> dict[str, Any]:
+        return {"sampler": self.sample}
 
     # --- judging texts ---
 
@@ -265,26 +420,3 @@ class LanguageModel:
         if self.tokens_.restores:
             return prompt + self.tokens_.decode(tokens)
         return self.tokens_.decode(np.concatenate([first, tokens]))
-
-    # --- certificate ---
-
-    def certify(
-        self: Any, X, y=None, sample_weight=None, *, X_test=None, y_test=None, seconds=None
-    ) -> Certificate:
-        """Check every claim about this fit on X, the text that it was fitted to.
-
-        y, sample_weight, y_test : ignored
-        X_test : texts that it was not fitted to; without them, claims about new text are checked on what was kept
-        seconds : float, optional
-            Time limit; claims that need more stay *not checked*. By default five times the work of the fit.
-        """
-        check_is_fitted(self)
-        data = self._validate_rows(X, sample_weight, reset=False)
-        if X_test is not None:
-            data = data.with_parts(self._read(X_test), data.stopping)
-        claims = (*self.claims, *self.more_claims)
-        return self._certificate(data, seconds=seconds, claims=claims, attributes={"sampler": self.sample})  # fmt: skip
-
-    def _title(self: Any, data: Any) -> str:
-        name = type(self).__name__
-        return f"{name}  {data.n_tokens:,} tokens of {len(self.tokens_):,}" if data else name

@@ -13,32 +13,25 @@ True
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from functools import partial
-from numbers import Real
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
 from lemmata.audit.language.models import GPT_CLAIMS, GPT_MORE_CLAIMS
 from lemmata.audit.language.texts import TEXT_CLAIMS, TEXT_MORE_CLAIMS
-from lemmata.core import common
-from lemmata.core.certificate import Fit, Statement
 from lemmata.core.loop import warn_user
-from lemmata.core.parameters import COUNT, KW_ONLY, NONNEGATIVE, POSITIVE, fitted, parameter
-from lemmata.core.validation import Interval
-from lemmata.language.base import STATED, TEST_FRACTION, TOKENS, LanguageModel, keep_promised
+from lemmata.language.base import STATED, LanguageModel, TextTransformer
 from lemmata.language.corpus import Corpus
-from lemmata.language.tokens import PAD, TokenCoder
-from lemmata.nets.estimators.neural import Neural
+from lemmata.language.tokens import PAD
 from lemmata.registry import require
 
 Array = np.ndarray
 AT_ONCE = 2**12  # tokens that are scored together
-DROPOUT = Interval(Real, 0, 1, closed="left")
 
 
-class GPT(LanguageModel, Neural):
+class GPT(LanguageModel, TextTransformer):
     """A transformer over the tokens of texts: predicts the next one, judges texts and writes them.
 
     Minimises the mean of −ln P(next token) over the text, by updates on windows of `context` tokens.
@@ -56,75 +49,16 @@ class GPT(LanguageModel, Neural):
     history_, n_iter_, trace_, stopped_, certificate_
     """
 
-    width: int = parameter(128, COUNT, before="optimizer").doc("d, numbers of a token.")
-    depth: int = parameter(4, COUNT, before="optimizer").doc("Blocks.")
-    heads: int = parameter(4, COUNT, before="optimizer").doc("Of each block; they divide `width`.")
-    context: int = parameter(128, COUNT, before="optimizer").doc("""
-        Tokens of a window: as far back as the model looks.""")
-    tokens: Any = TOKENS
-    _: KW_ONLY
-    dropout: float = parameter(0.0, DROPOUT, before="optimizer").doc("""
-        Share of attention weights, and of the outputs of branches, that is dropped in training.""")
-    test_fraction: float = TEST_FRACTION
-    learning_rate: Any = parameter(2e-3, POSITIVE, None)
-    weight_decay: float = parameter(0.01, NONNEGATIVE)
-    schedule: Any = parameter("cosine", str, callable).doc("""
-        The rate falls to 0 over `max_iter` epochs; see `NeuralClassifier` for others.""")
-    warmup: float = parameter(0.02, NONNEGATIVE).doc("""
-        The share of the run in which the rate rises from 0; from 1 on, so many updates.""")
-    batch_size: Any = parameter("auto", COUNT, str).doc('Windows in an update; "auto" is 8.')
-    clip: Any = parameter(1.0, POSITIVE, None)
-    max_iter: int = common.max_iter(4).doc("Epochs: times that the text is read.")
-
-    augment, input_shape, layout = None, None, "auto"
-    input_shape_ = ()  # texts have none
-    usual_batch: ClassVar[int] = 8
     claims = (*GPT_CLAIMS, *TEXT_CLAIMS)
     more_claims = (*GPT_MORE_CLAIMS, *TEXT_MORE_CLAIMS)
-    stored: ClassVar[Mapping[str, str | type]] = {
-        **{name: spec for name, spec in Neural.stored.items() if not name.startswith(("input", "validation", "best"))},
-        "tokens_": TokenCoder,
-        "test_loss_?": "",
-    }  # fmt: skip
-    tokens_: TokenCoder = fitted()
 
     # --- fitting ---
-
-    def fit(self, X, y=None, sample_weight=None):
-        """Fit the model to texts and check the claims about it.
-
-        Parameters
-        ----------
-        X : list of texts, an iterable of them, or the path of a file, which is one text
-        y, sample_weight : ignored
-
-        Returns
-        -------
-        self : with `certificate_`, `trace_`, `stopped_`, `n_iter_` and the model's own attributes
-        """
-        return super().fit(X, None, sample_weight)
-
-    def _stopping_share(self) -> float:
-        return float(self.validation_fraction) if self.early_stopping else 0.0
 
     def _network(self, data: Any) -> Any:
         require("torch", "deep", what="GPT")
         from lemmata.language.networks import GPTNet
 
-        if self.width % self.heads:
-            raise ValueError(
-                f"heads={self.heads} do not share a width={self.width} evenly; choose heads that divide it."
-            )
-        sizes: dict[str, Any] = {
-            name: int(getattr(self, name)) for name in ("width", "depth", "heads", "context")
-        }
-        return self._begin_with(partial(GPTNet, len(self.tokens_), **sizes, dropout=float(self.dropout)))  # fmt: skip
-
-    def _loss(self) -> Any:
-        return "module"
-
-    def _algorithm(self, data: Any) -> Any:
-        return self._training(self._network(data), self._problem(data).n)
+        return self._begin_with(partial(GPTNet, len(self.tokens_), **self._sizes()))
 
     def _problem(self, data: Any) -> Any:
         from lemmata.nets.data.windows import Windows
@@ -140,30 +74,8 @@ class GPT(LanguageModel, Neural):
         held = data.stopping.stream()
         return learn.with_validation(Windows(held, min(int(self.context), len(held) - 1)))
 
-    _weight_rows = _problem  # of partial_fit
-
-    def _statements(self, data: Any) -> dict[str, Any]:
-        return {"loss_": self._stated_loss(data), **self._stated_test_loss(data.kept)}
-
     def _stated_loss(self, data: Any) -> float:
         return float(self._token_losses(data, STATED).mean())
-
-    def _conclude(self, data: Any, attributes: dict[str, Any], *rest: Any) -> None:
-        self._forget("test_loss_")
-        super()._conclude(data, attributes, *rest)
-
-    def _claims(self) -> tuple[Statement, ...]:
-        return keep_promised(self.claims, self.tokens_)
-
-    @classmethod
-    def work(cls, fit: Fit) -> float:
-        """Forward and backward are three passes, of a multiplication for every weight and token."""
-        size = sum(weight.numel() for weight in fit.module_.parameters())
-        return 3.0 * fit.get("n_iter_", 1) * fit.data.size * size / 16
-
-    def _title(self, data: Any) -> str:
-        size = sum(weight.numel() for weight in self.module_.parameters())
-        return f"{LanguageModel._title(self, data)}, GPTNet of {size:,} weights"
 
     # --- judging and writing texts ---
 
@@ -194,11 +106,6 @@ class GPT(LanguageModel, Neural):
                 found[first:stop] = losses[row, first - start : stop - start]
         return found
 
-    def _net(self) -> Any:
-        from lemmata.nets.training.devices import choose_device
-
-        return self.module_.to(choose_device(self.device)).eval()
-
     def _step(self, rows: int) -> CachedStep:
         return CachedStep(self._net())
 
@@ -210,14 +117,6 @@ class GPT(LanguageModel, Neural):
                 UserWarning,
             )
         return found
-
-    # --- files ---
-
-    def _check_restored(self, attributes: dict[str, Any]) -> None:
-        net = attributes["module_"]
-        config = net.config or {}
-        if net.name != "GPTNet" or not config.get("n_tokens") == self.n_features_in_ == len(self.tokens_):  # fmt: skip
-            raise ValueError(f"its network is no GPTNet of its {len(self.tokens_):,} tokens.")
 
 
 def cut_windows(ends: Array, most: int, context: int) -> Iterator[tuple[int, int, int]]:
