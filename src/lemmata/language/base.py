@@ -219,11 +219,8 @@ class TextNetwork(Neural):
         return self.module_.to(choose_device(self.device)).eval()
 
 
-class TextTransformer(TextModel, TextNetwork):
-    """A transformer that is fitted to running text, of which a part is kept from training."""
-
-    _: KW_ONLY
-    test_fraction: float = TEST_FRACTION
+class TextTransformer(TextModel):
+    """A `TextNetwork` that is fitted to running text, of which a part is kept from training."""
 
     input_shape_ = ()  # texts have none
     stored: ClassVar[Mapping[str, str | type]] = {

@@ -22,7 +22,14 @@ import numpy as np
 from lemmata.audit.language.models import GPT_CLAIMS, GPT_MORE_CLAIMS
 from lemmata.audit.language.texts import TEXT_CLAIMS, TEXT_MORE_CLAIMS
 from lemmata.core.loop import warn_user
-from lemmata.language.base import STATED, LanguageModel, TextTransformer
+from lemmata.core.parameters import KW_ONLY
+from lemmata.language.base import (
+    STATED,
+    TEST_FRACTION,
+    LanguageModel,
+    TextNetwork,
+    TextTransformer,
+)
 from lemmata.language.corpus import Corpus
 from lemmata.language.tokens import PAD
 from lemmata.registry import require
@@ -31,7 +38,7 @@ Array = np.ndarray
 AT_ONCE = 2**12  # tokens that are scored together
 
 
-class GPT(LanguageModel, TextTransformer):
+class GPT(LanguageModel, TextTransformer, TextNetwork):
     """A transformer over the tokens of texts: predicts the next one, judges texts and writes them.
 
     Minimises the mean of −ln P(next token) over the text, by updates on windows of `context` tokens.
@@ -48,6 +55,9 @@ class GPT(LanguageModel, TextTransformer):
     n_features_in_ : the number of different tokens
     history_, n_iter_, trace_, stopped_, certificate_
     """
+
+    _: KW_ONLY
+    test_fraction: float = TEST_FRACTION
 
     claims = (*GPT_CLAIMS, *TEXT_CLAIMS)
     more_claims = (*GPT_MORE_CLAIMS, *TEXT_MORE_CLAIMS)
