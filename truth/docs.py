@@ -51,6 +51,7 @@ FUNCTIONS = {
     "lemmata.optim.planning": "optim.minimize",
     "lemmata.optim.minimizing": "optim.certify_minimum",
     "lemmata.optim.games": "optim.saddle_point",
+    "lemmata.core.certification.composite": "pipelines and searches",
     "lemmata.nets.certifying": "modules of PyTorch",
     "lemmata.audit.nets.sharing": "modules of PyTorch",
     "lemmata.audit.nets.dependence": "modules of PyTorch",

@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.sparse import csr_array
 from sklearn.cluster import KMeans
 from sklearn.compose import ColumnTransformer
 from sklearn.decomposition import PCA
@@ -22,8 +23,13 @@ FRAME = pd.DataFrame(X, columns=list("abcdef"))
 Y = rng.integers(0, 2, 120)
 
 
+OF_THE_WHOLE = ("company_ignored", "scores_add_up")
+
+
 def verdicts(certificate):
-    return {item.name: (item.verdict, item.numbers) for item in certificate}
+    """Those on the models inside."""
+    inside = (item for item in certificate if item.name not in OF_THE_WHOLE)
+    return {item.name: (item.verdict, item.numbers) for item in inside}
 
 
 # --- one model inside -------------------------------------------------------------------------------------------------
@@ -257,7 +263,7 @@ def test_a_terminal_is_told_which_claim_is_checked_and_left_clean(monkeypatch):
     assert shown.getvalue().endswith("\x1b[1A\x1b[2K")  # the line is erased
 
 
-# --- what is skipped is refused by strict -----------------------------------------------------------------------------
+# --- the steps before the last, and scores -----------------------------------------------------------------------------
 
 
 class Drifting(FunctionTransformer):
@@ -283,21 +289,72 @@ class Leaking(FunctionTransformer):
 
 
 @pytest.mark.parametrize("step", [Drifting(), Leaking()])
-def test_a_step_that_drifts_or_leaks_is_named_and_refused_by_strict(step):
+def test_a_step_that_drifts_or_leaks_fails_its_claim(step):
     found = lemmata.certify(make_pipeline(step, lemmata.PCA(2)).fit(X), X)
-    assert "gives the same rows other numbers in other company" in found.skipped
-    with pytest.raises(lemmata.NotCertified, match="other company"):
-        found.require(strict=True)
-    honest = lemmata.certify(make_pipeline(StandardScaler(), lemmata.PCA(2)).fit(X), X)
-    assert "company" not in honest.skipped
-    with pytest.raises(lemmata.NotCertified, match=r"skipped: standardscaler"):
-        honest.require(strict=True)
+    assert "company_ignored" in found.failed
+    assert found["company_ignored"].note == type(step).__name__.lower()
+    with pytest.raises(lemmata.NotCertified, match="company_ignored: fails"):
+        found.require()
+    nested = FeatureUnion([("a", make_pipeline(step, PCA(2))), ("b", PCA(1))]).fit(X)
+    found = lemmata.certify(nested, X)["company_ignored"]
+    assert (found.verdict, found.note) == ("fails", f"a__{type(step).__name__.lower()}")
 
 
-def test_scores_of_a_search_are_not_believed():
-    search = GridSearchCV(lemmata.PCA(), {"n_components": [1, 2]}, cv=3).fit(X)
+def test_honest_steps_hold_and_are_still_refused_by_strict():
+    for rows in (X, FRAME, csr_array(np.maximum(X, 0))):
+        scaler = StandardScaler(with_mean=not hasattr(rows, "tocsr"))
+        honest = lemmata.certify(make_pipeline(scaler, lemmata.TruncatedSVD(2)).fit(rows), rows)
+        assert "company_ignored" in honest.held
+        with pytest.raises(lemmata.NotCertified, match=r"skipped: standardscaler"):
+            honest.require(strict=True)
+
+
+def test_a_step_that_takes_no_half_of_the_rows_is_left_undecided():
+    def demand(rows):
+        if len(rows) < len(X):
+            raise ValueError("all of them, please")
+        return rows
+
+    pipe = make_pipeline(StandardScaler(), FunctionTransformer(demand), PCA(2)).fit(X)
+    found = lemmata.certify(pipe, X)["company_ignored"]
+    assert (found.verdict, found.note) == (
+        "can't tell",
+        "half of the rows could not be passed through functiontransformer",
+    )
+
+
+def falsify_best(search):
     search.best_score_ = 1e9
+
+
+def falsify_mean(search):
+    search.cv_results_["mean_test_score"][search.best_index_] += 0.1
+    search.best_score_ += 0.1
+
+
+def falsify_choice(search):
+    search.best_index_ = int(np.argmin(search.cv_results_["mean_test_score"]))
+    search.best_score_ = search.cv_results_["mean_test_score"][search.best_index_]
+
+
+@pytest.mark.parametrize("kind", [GridSearchCV, HalvingGridSearchCV])
+@pytest.mark.parametrize("falsify", [falsify_best, falsify_mean, falsify_choice])
+def test_scores_of_a_search_have_to_add_up(kind, falsify):
+    search = kind(lemmata.PCA(), {"n_components": [1, 2, 3]}, cv=3).fit(X)
     found = lemmata.certify(search, X)
-    assert found.skipped == "search (GridSearchCV: its scores are those of folds, which are not fitted again)"  # fmt: skip
+    assert "scores_add_up" in found.held
+    assert found.skipped == f"search ({kind.__name__}: its scores are those of folds, which are not fitted again)"  # fmt: skip
     with pytest.raises(lemmata.NotCertified, match="not fitted again"):
         found.require(strict=True)
+    falsify(search)
+    with pytest.raises(lemmata.NotCertified, match="scores_add_up: fails"):
+        lemmata.certify(search, X).require()
+
+
+def test_searches_of_several_scores_and_searches_without_a_best_one():
+    scoring = {"a": lambda model, X, y=None: 1.0, "b": lambda model, X, y=None: float(model.n_components)}  # fmt: skip
+    options = {"param_grid": {"n_components": [1, 2]}, "cv": 2, "scoring": scoring}
+    found = lemmata.certify(GridSearchCV(PCA(), refit="b", **options).fit(X), X)
+    assert "scores_add_up" in found.held
+    found = lemmata.certify(GridSearchCV(PCA(), refit=lambda results: 0, **options).fit(X), X)
+    assert found["scores_add_up"].note == "this search states no best score"

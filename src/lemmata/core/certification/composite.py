@@ -4,8 +4,8 @@
     ColumnTransformer, …    every part on its columns, its claims named part__claim
 
 What no claim is about (a scaler, a classifier, a step before the last, scores of a search) is skipped, and the certificate
-says so; `require(strict=True)` refuses it. Of a step before the last one thing is looked at: that it gives rows the same
-numbers in other company. One that does not drifts, or leaks what it was fitted to.
+says so; `require(strict=True)` refuses it. Two claims are about the whole: a step before the last gives rows the same numbers
+in other company (or it drifts, or leaks what it was fitted to), and the scores that a search states are those of its folds.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy as np
 from sklearn.compose import ColumnTransformer
 from sklearn.pipeline import FeatureUnion, Pipeline
 from sklearn.utils.validation import check_is_fitted
 
-from lemmata.core.certificate import Certificate
+from lemmata.audit.kernel.claims import Fit
+from lemmata.audit.trust.composites import COMPOSITE_CLAIMS
+from lemmata.core.certificate import Certificate, Claim
 from lemmata.core.certification.certify import Request, is_composite
 from lemmata.core.certification.checking import describe_versions
 from lemmata.core.validation import choose_columns, is_search
 
 SCORES = "its scores are those of folds, which are not fitted again"
-SAME = 1e-4  # of the largest number, by which rounding in float32 may move one
 
 
 @dataclass(frozen=True)
@@ -37,6 +37,7 @@ class Part:
     model: Any
     X: Any = None
     skipped: str = ""
+    reached: Any = None  # of a step before the last: what it made of X
 
     def __str__(self) -> str:
         return f"{self.name} ({type(self.model).__name__}: {self.skipped})"
@@ -69,9 +70,23 @@ def certify_parts(
             skipped += [replace(rest, skipped="interrupted") for rest in parts[at + 1 :]]
             break
     told = ", ".join(map(str, skipped))
-    if not parts[0].name:
-        return replace(certificates[0], skipped=told)
-    return _combine(model, parts, certificates, told)
+    if parts[0].name:
+        whole = _combine(model, parts, certificates, told)
+    else:
+        whole = replace(certificates[0], skipped=told)
+    return replace(whole, claims=(*whole.claims, *_check_whole(model, skipped)))
+
+
+def _check_whole(model: Any, skipped: list[Part]) -> Iterator[Claim]:
+    """Check what is claimed about the steps before the last and about the searches, where there are any."""
+    about = {
+        "steps_": {one.name: (one.model, one.X, one.reached) for one in skipped if one.reached is not None},
+        "searches_": {one.name: one.model for one in skipped if is_search(one.model)},
+    }  # fmt: skip
+    fit = Fit(model, attributes=about)
+    for statement, given in zip(COMPOSITE_CLAIMS, about.values(), strict=True):
+        if given:
+            yield statement(fit)
 
 
 def _combine(
@@ -145,32 +160,10 @@ def _unfold_pipeline(
     for at, step, inner in before:
         given, reaching = reaching, inner.transform(reaching)
         skipped = "not the last step"
-        if _depends_on_company(inner, given, reaching):
-            skipped += "; it gives the same rows other numbers in other company"
         if not name and (is_composite(inner) or known(inner)):
             skipped += f"; certify(model[:{at + 1}], X) checks it"
-        yield Part(_join(name, step), inner, skipped=skipped)
+        yield Part(_join(name, step), inner, given, skipped, reaching)
     yield from unfold(final, reaching, known, name, last_name)
-
-
-def _depends_on_company(step: Any, X: Any, whole: Any) -> bool:
-    """Whether every second row comes out otherwise alone than among all; False where that cannot be asked."""
-    try:
-        some = np.arange(0, X.shape[0] if hasattr(X, "shape") else len(X), 2)
-        found = step.transform(_rows(X, some)), _rows(whole, some)
-        alone, among = (
-            rows.astype(np.float64) if hasattr(rows, "tocsr") else np.asarray(rows, np.float64)
-            for rows in found
-        )
-    except Exception:  # a stream of rows, texts, a step that refuses few of them
-        return False
-    if alone.shape != among.shape:
-        return True
-    return bool(abs(alone - among).max() > SAME * abs(among).max())
-
-
-def _rows(X: Any, places: Any) -> Any:
-    return X.iloc[places] if hasattr(X, "iloc") else X[places]
 
 
 def _best(search: Any) -> Any:
