@@ -1,13 +1,16 @@
 """Standard errors and influence: agreement with statsmodels, coverage, and what is not determined."""
 
+import warnings
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
 from numpy.testing import assert_allclose
+from scipy.stats import binom
 from sklearn.datasets import load_diabetes
 
 import lemmata
-from lemmata import LinearRegression
+from lemmata import LinearRegression, LogisticRegression
 
 sm = pytest.importorskip("statsmodels.api")
 
@@ -167,3 +170,93 @@ def test_no_rows_left_means_no_errors():
         LinearRegression().fit(X, y).inference()
     with pytest.raises(ValueError, match="boundary"):
         LinearRegression(positive=True).fit(X, y).inference()
+
+
+# --- maximum likelihood -----------------------------------------------------------------------------------------------
+
+
+def labels(k=2, n=300, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 3)) * [1.0, 10.0, 0.1] + 1
+    F = X @ rng.normal(size=(3, k)) * [0.5, 1.0, 1.5][:k] / 4
+    return X, (F + rng.gumbel(size=F.shape)).argmax(axis=1), rng.integers(1, 4, n)
+
+
+def maximum_likelihood(**options):
+    return LogisticRegression(penalty=None, tol=1e-12, solver="newton", max_iter=50, **options)
+
+
+@pytest.mark.parametrize("intercept", [True, False])
+@pytest.mark.parametrize("weighted", [True, False])
+def test_errors_of_two_classes_are_those_of_statsmodels(weighted, intercept):
+    X, y, s = labels()
+    s = s if weighted else np.ones(len(y))
+    Z = sm.add_constant(X) if intercept else X
+    theirs = sm.GLM(y, Z, family=sm.families.Binomial(), freq_weights=s).fit(tol=1e-14)
+    found = maximum_likelihood(fit_intercept=intercept).fit(X, y, s).inference(X, y, s)
+    assert_allclose(found.coef, theirs.params, rtol=1e-8)
+    assert_allclose(found.standard_errors, theirs.bse, rtol=1e-8)
+    assert_allclose(found.z_values, theirs.tvalues, rtol=1e-8)
+    assert_allclose(found.p_values, theirs.pvalues, rtol=1e-7, atol=1e-14)
+    assert_allclose(found.intervals, theirs.conf_int(), rtol=1e-7)
+    assert found.log_likelihood == pytest.approx(theirs.llf, rel=1e-8)
+    assert found.aic == pytest.approx(theirs.aic, rel=1e-8)
+    assert found.null_log_likelihood == pytest.approx(theirs.llnull, rel=1e-8)
+
+
+def test_errors_of_three_classes_are_those_of_statsmodels():
+    X, y, _ = labels(3)
+    theirs = sm.MNLogit(y, sm.add_constant(X)).fit(method="newton", disp=False, tol=1e-14)
+    found = maximum_likelihood().fit(X, y).inference(X, y)
+    assert_allclose(found.coef, theirs.params.T.ravel(), rtol=1e-8)
+    assert_allclose(found.standard_errors, theirs.bse.T.ravel(), rtol=1e-8)
+    assert found.bic == pytest.approx(theirs.bic, rel=1e-8)
+    assert found.pseudo_r_squared == pytest.approx(theirs.prsquared, rel=1e-8)
+    assert [name.split(":")[0] for name in found.names] == ["1"] * 4 + ["2"] * 4
+
+
+def test_weights_that_the_rows_leave_open_have_no_error():
+    X, y, _ = labels()
+    twin = np.column_stack([X, X[:, 0]])
+    found = maximum_likelihood().fit(twin, y).inference(twin, y)
+    assert np.isinf(found.standard_errors[[1, 4]]).all()
+    alone = maximum_likelihood().fit(X, y).inference(X, y)
+    assert_allclose(found.standard_errors[[2, 3]], alone.standard_errors[[2, 3]], rtol=1e-6)
+    assert found.summary().count("not determined") == 2
+
+
+def test_weights_without_errors_are_refused_with_the_reason():
+    X, y, _ = labels()
+    with pytest.raises(ValueError, match="penalty=None"):
+        LogisticRegression().fit(X, y).inference(X, y)
+    with pytest.raises(ValueError, match="class_weight=None"):
+        maximum_likelihood(class_weight="balanced").fit(X, y).inference(X, y)
+    apart = (X[:, 0] > 1).astype(int)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model = LogisticRegression(penalty=None).fit(X, apart)
+    with pytest.raises(ValueError, match="a direction separates the classes"):
+        model.inference(X, apart)
+    with pytest.raises(ValueError, match="level=95"):
+        maximum_likelihood().fit(X, y).inference(X, y, level=95)
+
+
+def test_the_estimate_is_consistent_normal_and_efficient():
+    """Over 120 samples of a known law: as many intervals miss as they say, and the spread is that of Cramér and Rao."""
+    rng, true, n = np.random.default_rng(0), np.array([0.5, -1.0]), 400
+    estimates, missed = [], 0
+    for _ in range(120):
+        X = rng.normal(size=(n, 2))
+        y = (rng.random(n) < 1 / (1 + np.exp(-X @ true))).astype(int)
+        model = LogisticRegression(penalty=None, fit_intercept=False, tol=1e-8).fit(X, y)
+        found = model.inference(X, y)
+        estimates.append(found.coef)
+        missed += ((found.intervals[:, 0] > true) | (found.intervals[:, 1] < true)).sum()
+    X = rng.normal(size=(200_000, 2))
+    p = 1 / (1 + np.exp(-X @ true))
+    bound = np.linalg.inv((X * (p * (1 - p))[:, None]).T @ X / len(X)) / n
+    # 99.9 % of 240 intervals of 95 %, and of variances of 120 draws; the rest is O(1/n)
+    assert binom.cdf(missed, 240, 0.05) > 5e-4
+    assert binom.sf(missed - 1, 240, 0.05) > 5e-4
+    ratio = np.var(estimates, axis=0, ddof=1) / np.diagonal(bound)
+    assert (np.abs(ratio - 1) < 3.3 * np.sqrt(2 / 119) + 10 / n).all()

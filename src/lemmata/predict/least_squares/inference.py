@@ -33,6 +33,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from lemmata.core.blocks import Blocks
 from lemmata.core.engine import map_reduce
+from lemmata.predict.inference import EstimatedWeights, check_level, feature_names
 from lemmata.predict.least_squares.normal_equations import EPS, NormalEquations, eigen_solve, pack
 
 Array = np.ndarray
@@ -40,14 +41,10 @@ COVARIANCES = ("nonrobust", "HC0", "HC1", "HC2", "HC3")
 
 
 @dataclass(frozen=True)
-class Inference:
+class Inference(EstimatedWeights):
     """One output's weights with what is known about their error; the intercept comes first."""
 
-    names: tuple[str, ...]
-    coef: Array  # (p,)
-    covariance: Array  # (p, p)
     kind: str  # of the covariance
-    level: float
     dof: int  # n − rank
     n: int
     residual_variance: float  # σ̂²
@@ -56,24 +53,12 @@ class Inference:
     log_likelihood: float
 
     @property
-    def standard_errors(self) -> Array:
-        return np.sqrt(np.diagonal(self.covariance))
+    def law(self) -> Any:
+        return scipy.stats.t(self.dof)
 
     @property
     def t_values(self) -> Array:
-        with np.errstate(divide="ignore", invalid="ignore"):
-            return self.coef / self.standard_errors
-
-    @property
-    def p_values(self) -> Array:
-        """P-values of the hypothesis that a weight is 0, two-sided."""
-        return 2 * scipy.stats.t.sf(np.abs(self.t_values), self.dof)
-
-    @property
-    def intervals(self) -> Array:
-        """(p, 2)."""
-        reach = scipy.stats.t.ppf(0.5 + self.level / 2, self.dof) * self.standard_errors
-        return np.column_stack([self.coef - reach, self.coef + reach])
+        return self.statistics
 
     @property
     def adjusted_r_squared(self) -> float:
@@ -99,27 +84,13 @@ class Inference:
 
     def summary(self) -> str:
         """A table to print."""
-        width = max(12, *(len(name) for name in self.names))
-        share = f"{100 * self.level:g} %"
-        head = (
+        return (
             f"least squares   n = {self.n:,}   degrees of freedom {self.dof:,}   covariance {self.kind}\n"
             f"R² {self.r_squared:.4f}   adjusted {self.adjusted_r_squared:.4f}   "
             f"F({self._slopes}, {self.dof}) = {self.f_statistic:.4g}   p = {self.f_p_value:.3g}\n"
             f"σ̂ {self.residual_variance**0.5:.6g}   log-likelihood {self.log_likelihood:.6g}   "
-            f"AIC {self.aic:.6g}   BIC {self.bic:.6g}\n\n"
-            f"{'':{width}}{'coef':>13}{'std err':>13}{'t':>10}{'P > |t|':>10}   {share + ' interval':>25}"
+            f"AIC {self.aic:.6g}   BIC {self.bic:.6g}\n\n{self.table('t')}"
         )
-        lines = [head]
-        for name, w, e, t, p, (low, high) in zip(
-            self.names, self.coef, self.standard_errors, self.t_values, self.p_values, self.intervals,
-            strict=True,
-        ):  # fmt: skip
-            if np.isfinite(e):
-                line = f"{e:13.6g}{t:10.3f}{p:10.4f}   {low:12.6g} {high:12.6g}"
-            else:
-                line = "   not determined by this data"
-            lines.append(f"{name:{width}}{w:13.6g}{line}")
-        return "\n".join(lines)
 
     __str__ = summary
 
@@ -173,10 +144,9 @@ def infer(model: Any, data: Blocks | None, covariance: str, output: int, level: 
     if data is not None and data.weights is not None:
         used = data.weights[data.weights > 0]
         likelihood += 0.5 * float(np.log(used).sum())
-    names = getattr(model, "feature_names_in_", [f"x{j}" for j in range(model.n_features_in_)])
+    names = (*(["intercept"] if centred else []), *feature_names(model))
     return Inference(
-        (("intercept",) if centred else ()) + tuple(map(str, names)),
-        coef, cov, covariance, level, dof, n, variance, 1 - squares / total if total else np.nan,
+        names, coef, cov, level, covariance, dof, n, variance, 1 - squares / total if total else np.nan,
         float(f), float(likelihood),
     )  # fmt: skip
 
@@ -188,8 +158,7 @@ def _sums(model: Any, data: Blocks | None, output: int, level: float) -> NormalE
         raise ValueError(
             "the weights of positive=True lie on a boundary, where standard errors do not hold; fit without it."
         )
-    if not 0 < level < 1:
-        raise ValueError(f"level={level!r}: pass a share between 0 and 1, such as 0.95.")
+    check_level(level)
     m = len(model.residual_squares_)
     if not -m <= output < m:
         raise ValueError(f"output={output}: the model has {m} output(s), counted from 0.")

@@ -30,6 +30,7 @@ from sklearn.utils.validation import check_is_fitted
 from lemmata.audit.predict.linear.penalised import LOGISTIC_CLAIMS
 from lemmata.core import common
 from lemmata.core.blocks import Blocks
+from lemmata.core.certificate import FAILS
 from lemmata.core.certification.checking import cost_of_logistic_regression
 from lemmata.core.loop import MaxSteps, Solution, Stop, Stopped
 from lemmata.core.parameters import KW_ONLY, POSITIVE, SHARE, choice, parameter
@@ -38,6 +39,7 @@ from lemmata.core.validation import Interval
 from lemmata.predict.base import LinearClassifier, linear_scores
 from lemmata.predict.logistic import problem as linear
 from lemmata.predict.logistic import surrogates
+from lemmata.predict.logistic.inference import LikelihoodInference, infer
 from lemmata.predict.logistic.l1 import algorithm_for
 from lemmata.predict.logistic.lbfgs import LBFGSAlgorithm
 from lemmata.predict.logistic.newton import UNSEEN, NewtonAlgorithm
@@ -251,6 +253,38 @@ class LogisticRegression(LinearClassifier, Classifier):
             f"{type(self).__name__} {how} with {left:.1e} > tol={self.tol:.0e} left to gain: {advice}, scale the features, or "
             "read certificate_."
         )
+
+    # --- what the weights are worth ---
+
+    def inference(self, X, y, sample_weight=None, *, level: float = 0.95) -> LikelihoodInference:
+        """Standard errors, z, p and confidence intervals of the weights of maximum likelihood (see inference.py).
+
+        X, y, sample_weight : the training data
+        level : of the confidence intervals
+        """
+        check_is_fitted(self)
+        if any(self._strengths()):
+            raise ValueError(
+                f"a penalty (C={self.C:g}) biases the weights, so that standard errors do not describe them: "
+                "fit with penalty=None."
+            )
+        if self.class_weight is not None:
+            raise ValueError(
+                "class_weight replaces the likelihood of the labels by another sum, whose weights have no such errors: "
+                "fit with class_weight=None."
+            )
+        data = self._validate_pair(X, y, sample_weight, reset=False)
+        existence = tuple(one for one in self.claims if one.name == "weights_exist")
+        for claim in self._certificate(data, claims=existence):
+            if claim.verdict == FAILS:
+                raise ValueError(
+                    f"there are no weights of maximum likelihood here: {claim.advice}."
+                )
+        return infer(self, self._problem(data), level)
+
+    def summary(self, X, y, sample_weight=None, **options) -> str:
+        """The table of `inference`, to print."""
+        return self.inference(X, y, sample_weight, **options).summary()
 
     # --- output ---
 
