@@ -16,6 +16,7 @@ are those of x alone: `sum_over_classes` adds up p(y) p(x|y).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from numbers import Integral
 from typing import Any, ClassVar
 
@@ -28,6 +29,7 @@ from lemmata.core.blocks import Blocks
 from lemmata.core.parameters import KW_ONLY, SHARE, fitted, parameter
 from lemmata.core.runs.trace import Trace
 from lemmata.core.supervised import encode
+from lemmata.nets.estimators.autoencoder import build_filled
 from lemmata.nets.estimators.inputs import run_rows
 from lemmata.nets.estimators.neural import Neural
 
@@ -95,12 +97,17 @@ class Generative(Neural):
     def _has_classes(self) -> bool:
         return hasattr(self, "classes_")
 
-    def _class_shares(self, data: Blocks) -> Array | None:
-        """(C,): the share of each class among the rows, by weight; None without classes."""
-        if data.targets is None:
-            return None
-        counts = np.bincount(data.targets, data.weights, minlength=len(self.classes_))
-        return counts / counts.sum()
+    @property
+    def _n_classes(self) -> int:
+        return len(self.classes_) if self._has_classes else 0
+
+    def _begin_filled(self, make: Callable[[], Any], numbers: dict[str, Any], data: Blocks) -> Any:
+        """The network of the last fit in a warm start, else what makes a new one, with these numbers in its buffers, and with
+        the share of each class among the rows, by weight, as `shares`."""
+        if data.targets is not None:
+            counts = np.bincount(data.targets, data.weights, minlength=self._n_classes)
+            numbers = {**numbers, "shares": counts / counts.sum()}
+        return self._begin_with(partial(build_filled, make, numbers, data.dtype == np.float64))
 
     def _n_tested(self, data: Blocks) -> int:
         from lemmata.nets.data.batches import Rows, as_data

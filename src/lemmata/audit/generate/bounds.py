@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.special import logsumexp, ndtr
 
-from lemmata.audit.generate.densities import independent_normals, judge_gains, new_rows
+from lemmata.audit.generate.densities import independent_normals, judge_gains, n_new, new_rows
 from lemmata.audit.kernel import claims as k
 from lemmata.audit.kernel.attributes import attributes_sound, discrepancy, statements_true
 from lemmata.audit.kernel.held_out import beats, mean_gain
@@ -182,9 +182,7 @@ def _statements(fit: k.Fit) -> Mapping[str, float]:
 
 
 def _cost_of_judged(fit: k.Fit) -> float:
-    test, held = fit.get("X_test"), fit.get("test_rows_")
-    n = test.shape[0] if test is not None else 0 if held is None else len(held)
-    return cost_of_rows(fit, FEW * min(n, JUDGED)) / 2
+    return cost_of_rows(fit, FEW * min(n_new(fit), JUDGED)) / 2
 
 
 @k.statistical(

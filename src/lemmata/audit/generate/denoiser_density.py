@@ -17,6 +17,7 @@ from lemmata.audit.generate.densities import (
     independent_normals,
     judge_gains,
     mass_one,
+    n_new,
     new_rows,
 )
 from lemmata.audit.generate.diffusion import (
@@ -26,7 +27,6 @@ from lemmata.audit.generate.diffusion import (
     call,
     evenly_in_noise,
     move,
-    n_new,
     patterns,
     row_cost,
     row_shape,

@@ -73,6 +73,12 @@ def new_rows(fit: k.Fit) -> NewRows:
     return NewRows(new.astype(np.float64), train.astype(np.float64), weights)
 
 
+def n_new(fit: k.Fit) -> int:
+    """Return how many rows `new_rows` has, for a price."""
+    test, held = fit.get("X_test"), fit.get("test_rows_")
+    return int(test.shape[0]) if test is not None else 0 if held is None else len(held)
+
+
 def split_of(fit: k.Fit) -> tuple[Array, Array]:
     """Return the numbers of the rows trained on, and of those kept from training and stopping. CannotTell without such."""
     n = fit.data.shape[0]

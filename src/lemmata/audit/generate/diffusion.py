@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from lemmata.audit.generate.densities import new_rows, split_of
+from lemmata.audit.generate.densities import n_new, new_rows, split_of
 from lemmata.audit.kernel import claims as k
 from lemmata.audit.kernel.attributes import attributes_sound, discrepancy, statements_true
 from lemmata.audit.kernel.concentration import union_bound
@@ -97,11 +97,6 @@ def row_cost(fit: k.Fit) -> float:
     """Multiplications of the denoiser for a row."""
     products = fit.get("row_work")
     return UNKNOWN_COST if products is None else products / k.PRODUCTS
-
-
-def n_new(fit: k.Fit) -> int:
-    test, held = fit.get("X_test"), fit.get("test_rows_")
-    return test.shape[0] if test is not None else 0 if held is None else len(held)
 
 
 # --- the schedule -----------------------------------------------------------------------------------------------------

@@ -23,6 +23,7 @@ from lemmata.audit.generate.densities import (
     UNKNOWN_COST,
     judge_gains,
     log_density,
+    n_new,
     new_rows,
     require_repeatable,
     stated_classes,
@@ -135,18 +136,12 @@ def independent_levels(fit: k.Fit, train: Array, weights: Array | None, rows: Ar
     return total
 
 
-def _cost_of_new(fit: k.Fit) -> float:
-    test, held = fit.get("X_test"), fit.get("test_rows_")
-    rows = test.shape[0] if test is not None else 0 if held is None else len(held)
-    return cost_of_passes(fit, rows)
-
-
 @k.statistical(
     "most new rows are more probable than under independent numbers, by histograms of their levels",
     "CIL 5.1.3",
     confidence=1 - RISK,
     needs=(new_rows,),
-    cost=lambda fit: _cost_of_new(fit) + cost_of_passes(fit, 4.0 * CUTS),
+    cost=lambda fit: cost_of_passes(fit, n_new(fit) + 4.0 * CUTS),
 )
 def beats_independent(fit: k.Fit) -> k.Evidence:
     """Signs of ln P − ln Q; of networks in which no leak was found, or of ln P whose sum over all images is 1."""

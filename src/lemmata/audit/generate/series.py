@@ -33,15 +33,13 @@ SOUND = attributes_sound({"coef_": "q", "mean_": "", "variance_": ">=0", "autoco
 
 def reflections(a: Array) -> tuple[Array, float]:
     """Return the reflection coefficients, up to the first that is not inside (−1, 1), and the largest |κ| met."""
-    a, found, largest = np.asarray(a, dtype=np.float64), [], 0.0
+    a, found = np.asarray(a, dtype=np.float64), []
     while len(a):
-        kappa = float(a[-1])
-        found.append(kappa)
-        largest = max(largest, abs(kappa))
+        found.append(kappa := float(a[-1]))
         if not abs(kappa) < 1:
             break
         a = (a[:-1] + kappa * a[:-1][::-1]) / (1 - kappa**2)
-    return np.array(found[::-1]), largest
+    return np.array(found[::-1]), float(np.abs(found).max(initial=0.0))
 
 
 def autocovariances(a: Array, variance: float) -> Array | None:
@@ -102,16 +100,10 @@ def _measure(fit: k.Fit) -> dict[str, float | None]:
         last = values[-1][-1]
         same = np.array_equal(np.ravel(history), last[len(last) - np.size(history) :])
         found["history_"] = 0.0 if same else math.inf
-    stated = fit.get("autocovariance_")
-    if stated is not None:
-        lags = range(len(np.ravel(stated)))
-        true = (
-            np.array([sum(_multiply_lagged(rows - mean, lag) for rows in values) for lag in lags])
-            / n
-        )
-        found["autocovariance_"] = discrepancy(
-            np.ravel(stated), true, true[0] + slack * size**2, slack
-        )
+    if (stated := fit.get("autocovariance_")) is not None:
+        true = measure_autocovariances(values, mean, np.size(stated))
+        scale = true[0] + slack * size**2
+        found["autocovariance_"] = discrepancy(np.ravel(stated), true, scale, slack)
     return found
 
 
@@ -120,7 +112,7 @@ def _check_variance(fit: k.Fit, values: list[Array], slack: float) -> float | No
     a, mean, stated = np.ravel(fit.coef_), float(fit.mean_), float(fit.variance_)
     kappas, largest = reflections(a)
     n, method = sum(rows.size for rows in values), fit.get("method")
-    power = sum(_multiply_lagged(rows - mean, 0) for rows in values) / n
+    power = measure_autocovariances(values, mean, 1)[0]
     squares = sum(float(e @ e) for e in errors_of(values, a, mean))
     if method in ("yule-walker", "burg"):
         return discrepancy(stated, power * np.prod(1 - kappas**2), power, slack)
@@ -131,19 +123,19 @@ def _check_variance(fit: k.Fit, values: list[Array], slack: float) -> float | No
         return None
     r, lower = 1 / np.cumprod((1 - kappas**2)[::-1])[::-1], np.zeros(0)
     for t, kappa in enumerate(kappas):  # the first values, by autoregressions of lower order
-        squares += (
-            sum(
-                float(np.square(rows[:, t] - mean - (rows[:, :t] - mean) @ lower[::-1]).sum())
-                for rows in values
-            )
-            / r[t]
-        )
+        first = [rows[:, t] - mean - (rows[:, :t] - mean) @ lower[::-1] for rows in values]
+        squares += sum(float(e @ e) for e in first) / r[t]
         lower = np.append(lower - kappa * lower[::-1], kappa)
     return discrepancy(stated, squares / n, power, slack)
 
 
-def _multiply_lagged(rows: Array, lag: int) -> float:
-    return float(np.einsum("st,st->", rows[:, : max(rows.shape[1] - lag, 0)], rows[:, lag:]))
+def measure_autocovariances(groups: Any, mean: float, count: int) -> Array:
+    """Σ (x_t − μ)(x_{t+k} − μ) / n of the series, k < count."""
+    found, values = np.zeros(count), [np.asarray(rows, dtype=np.float64) - mean for rows in groups]
+    for lag in range(count):
+        pairs = ((rows[:, : max(rows.shape[1] - lag, 0)], rows[:, lag:]) for rows in values)
+        found[lag] = sum(float(np.einsum("st,st->", *pair)) for pair in pairs)
+    return found / sum(rows.size for rows in values)
 
 
 TRUE = statements_true(_measure, k.passes(LAGS), unchecked="criterion_")
@@ -163,13 +155,11 @@ def residuals_white(fit: k.Fit) -> k.Evidence:
     lags = [lag for lag in range(1, LAGS + 1) if any(len(e) > lag for e in parts)]
     if n < 3 * LAGS or not total > 0:
         return k.unknown(f"{n:,} errors are too few, or all are 0")
-    r = (
-        np.array([sum(float(e[lag:] @ e[:-lag]) for e in parts if len(e) > lag) for lag in lags])
-        / total
-    )
-    varies = [
-        sum(float((e[lag:] ** 2) @ (e[:-lag] ** 2)) for e in parts if len(e) > lag) for lag in lags
-    ]
+
+    def add_products(rows: list[Array]) -> Array:
+        return np.array([sum(e[lag:] @ e[:-lag] for e in rows if len(e) > lag) for lag in lags])
+
+    r, varies = add_products(parts) / total, add_products([e**2 for e in parts])
     deviation = np.maximum(np.sqrt(varies) / total, 1 / math.sqrt(n))
     wide = float(norm.ppf(1 - RISK / (2 * len(lags)))) * deviation
     statistic = n * (n + 2) * float((r**2 / (n - np.array(lags))).sum())
@@ -210,15 +200,10 @@ def moments_reproduced(fit: k.Fit) -> k.Evidence:
     own = autocovariances(a, variance)
     if own is None:
         return k.unknown("the process is not stationary and has no autocovariances")
-    values = [np.asarray(rows, dtype=np.float64) - float(fit.mean_) for rows in fit.data.groups]
-    n = sum(rows.size for rows in values)
-    data = (
-        np.array([sum(_multiply_lagged(rows, lag) for rows in values) for lag in range(len(own))])
-        / n
-    )
+    data = measure_autocovariances(fit.data.groups, float(fit.mean_), len(own))
     # the recursion loses what 1/(1 − κ²) gains
     kappas = reflections(a)[0]
-    bound = k.rounding(np.float64, n) / float(np.prod(1 - kappas**2))
+    bound = k.rounding(np.float64, fit.data.size) / float(np.prod(1 - kappas**2))
     error = float(np.abs(own - data).max() / max(abs(data[0]), np.finfo(float).tiny))
     advice = "coef_ or variance_ are not those of these series, or of another method"
     return k.at_most(error, bound, advice, unit="error / variance")
@@ -235,30 +220,23 @@ def most_entropy(fit: k.Fit) -> k.Evidence:
     if moments is None or reflections(a)[1] >= 1 or not variance > 0:
         return k.unknown("the process is not stationary, or its moments are not stated")
     T = np.ravel(moments)[np.abs(np.subtract.outer(np.arange(len(a) + 1), np.arange(len(a) + 1)))]
-    signs, logs = zip(
-        np.linalg.slogdet(T), np.linalg.slogdet(T[:-1, :-1]) if len(a) else (1.0, 0.0), strict=True
-    )
+    inner = np.linalg.slogdet(T[:-1, :-1]) if len(a) else (1.0, 0.0)
+    signs, logs = zip(np.linalg.slogdet(T), inner, strict=True)
     if min(signs) <= 0:
         return k.unknown("the Toeplitz matrix of the autocovariances is not positive definite")
     most = 0.5 * (math.log(2 * math.pi * math.e) + logs[0] - logs[1])
     before, points = math.inf, 256
     while points <= POINTS:
-        filtered = np.abs(np.fft.fft(np.append(1.0, -a), points)) ** 2
-        rate = 0.5 * math.log(2 * math.pi * math.e * variance) - 0.5 * float(
-            np.log(filtered).mean()
-        )
+        logs_of_filter = np.log(np.abs(np.fft.fft(np.append(1.0, -a), points)) ** 2)
+        rate = 0.5 * (math.log(2 * math.pi * math.e * variance) - float(logs_of_filter.mean()))
         if abs(rate - before) <= 1e-12 * max(1.0, abs(rate)):
             break
         before, points = rate, 2 * points
     else:
         return k.unknown(f"the integral of ln S has not settled on {POINTS:,} frequencies")
     bound = k.rounding(np.float64, len(a) + 1) * max(float(np.linalg.cond(T)), 1.0) + 1e-11
-    return k.at_most(
-        abs(rate - most),
-        bound,
-        "variance_ is not the one that these moments have",
-        unit="|difference|, nats",
-    )
+    advice = "variance_ is not the one that these moments have"
+    return k.at_most(abs(rate - most), bound, advice, unit="|difference|, nats")
 
 
 @k.statistical(
@@ -271,9 +249,8 @@ def intervals_cover(fit: k.Fit) -> k.Evidence:
     if (test := fit.get("X_test")) is None:
         raise k.CannotTell("no new values: pass certify(X, X_test=…)")
     wide = float(norm.ppf(0.5 + LEVEL / 2)) * math.sqrt(float(fit.variance_))
-    errors = np.concatenate(
-        errors_of(test.groups, np.ravel(fit.coef_), float(fit.mean_)) or [np.zeros(0)]
-    )
+    parts = errors_of(test.groups, np.ravel(fit.coef_), float(fit.mean_))
+    errors = np.concatenate([np.zeros(0), *parts])
     if not len(errors):
         return k.unknown(f"no new value has {len(np.ravel(fit.coef_))} predecessors")
     inside, n = int((np.abs(errors) <= wide).sum()), len(errors)

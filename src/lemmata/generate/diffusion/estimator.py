@@ -128,7 +128,6 @@ class Diffusion(Generative):
     def _network(self, data: Blocks | None) -> Any:
         require("torch", "deep", what=type(self).__name__)
         schedule = make_schedule(self.schedule, int(self.steps))
-        shares = None if data is None else self._class_shares(data)
         shape = tuple(self.input_shape_)
         if self.given and not (len(shape) == 3 and self.given < shape[0]):
             raise ValueError(
@@ -136,16 +135,15 @@ class Diffusion(Generative):
             )
         sizes = {
             "input_shape": shape, "steps": schedule.steps, "predict": self.predicts, "given": int(self.given),
-            "n_classes": len(getattr(self, "classes_", ())), "learned": self.variance == "learned",
+            "n_classes": self._n_classes, "learned": self.variance == "learned",
         }  # fmt: skip
         from lemmata.generate.diffusion.network import build, require_same
 
         make = partial(build, self.denoiser, self.width, sizes)
         if data is None:
             return make
-        numbers = self._units(data) | ({} if shares is None else {"shares": shares})
-        numbers["log_sigma"] = np.log(schedule.noise_ratio[1:])
-        found = self._begin_with(partial(make, numbers, data.dtype == np.float64))
+        numbers = {**self._units(data), "log_sigma": np.log(schedule.noise_ratio[1:])}
+        found = self._begin_filled(make, numbers, data)
         if not isinstance(found, partial):
             require_same(found, sizes, numbers["log_sigma"])
         return found
@@ -434,8 +432,8 @@ class Diffusion(Generative):
     def restored(cls, parameters: dict[str, Any], attributes: dict[str, Any]) -> Model:
         """A model from a file, whose network has to be one of these levels, classes and target."""
         model: Any = super().restored(parameters, attributes)
-        net, classes = model.module_, len(getattr(model, "classes_", ()))
-        stated = {"predict": model.predicts, "n_classes": classes, "given": model.given}
+        net = model.module_
+        stated = {"predict": model.predicts, "n_classes": model._n_classes, "given": model.given}
         config = getattr(net, "config", {})
         known = type(net).__name__ == "DiffusionNet" and all(config.get(k) == v for k, v in stated.items())  # fmt: skip
         if not known or not np.allclose(net.schedule.alpha_bar, model.alpha_bar_, atol=1e-5):

@@ -11,9 +11,8 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -26,7 +25,6 @@ from lemmata.generate.diffusion.likelihood import gap_of_step, log_density, lowe
 from lemmata.generate.diffusion.samplers import trajectory
 from lemmata.generate.diffusion.schedules import NoiseSchedule
 from lemmata.generate.diffusion.targets import noise_of, require_target, target_of
-from lemmata.nets.estimators.autoencoder import fill_buffers
 from lemmata.nets.images.unet import UNet
 from lemmata.nets.timed import TimedMLP
 from lemmata.nets.training.counting import Operations
@@ -37,7 +35,6 @@ BOUND_WEIGHT = 1e-3  # of the bound that trains a learned variance (Nichol & Dha
 VARIANCES = ("posterior", "beta", "learned")
 SOLVER_STEPS = 50
 IMAGES, TABLES = 32, 128  # width of a U-Net, of a perceptron
-NO_NUMBERS: Mapping[str, Any] = MappingProxyType({})
 
 
 class DiffusionNet(nn.Module):
@@ -266,13 +263,7 @@ class DiffusionNet(nn.Module):
 # --- for the estimator ------------------------------------------------------------------------------------------------
 
 
-def build(
-    denoiser: Any,
-    width: int | None,
-    sizes: dict[str, Any],
-    numbers: Mapping[str, Any] = NO_NUMBERS,
-    wide: bool = False,
-) -> DiffusionNet:
+def build(denoiser: Any, width: int | None, sizes: dict[str, Any]) -> DiffusionNet:
     """Make the network of these sizes; a denoiser that is passed is copied, or made by calling it."""
     shape, classes = sizes["input_shape"], sizes["n_classes"] or None
     first = (shape[0] - sizes["given"]) * (2 if sizes["learned"] else 1)
@@ -287,7 +278,7 @@ def build(
         net = TimedMLP(shape, first, width or TABLES, **known)
     else:
         raise ValueError(f"X has rows of shape {shape}; pass a table, images, or a denoiser.")
-    return fill_buffers(DiffusionNet(net, **sizes), dict(numbers), wide)
+    return DiffusionNet(net, **sizes)
 
 
 def require_same(net: Any, sizes: dict[str, Any], log_sigma: Array) -> None:

@@ -47,6 +47,7 @@ class _Coupling(nn.Module):
     stored_layout: ClassVar = {"order": "n int >=0 <n distinct"}
     order: Tensor
     numbers = 1
+    _map: Any  # (changed columns, what the network gives for them, inverse) ↦ T or its inverse, with ln|det| of every row
 
     def __init__(
         self,
@@ -87,6 +88,17 @@ class _Coupling(nn.Module):
         first = (*widths, before)[0]
         self.bias = nn.Embedding(n_classes, first) if n_classes else None
 
+    def forward(self, z: Tensor, y: Tensor | None = None) -> Pair:
+        return self._change(z, y, inverse=False)
+
+    def inverse(self, x: Tensor, y: Tensor | None = None) -> Pair:
+        return self._change(x, y, inverse=True)
+
+    def _change(self, rows: Tensor, y: Tensor | None, inverse: bool) -> Pair:
+        kept, changed = self._parts(rows)
+        changed, log_det = self._map(changed, self._condition(kept, y), inverse)
+        return self._join(kept, changed), log_det
+
     def _parts(self, x: Tensor) -> Pair:
         """The kept and the changed columns."""
         if not self.halves:
@@ -113,13 +125,8 @@ class _Coupling(nn.Module):
 class AdditiveCoupling(_Coupling):
     """z_α + τ(z_β)."""
 
-    def forward(self, z: Tensor, y: Tensor | None = None) -> Pair:
-        kept, changed = self._parts(z)
-        return self._join(kept, changed + self._condition(kept, y)), z.new_zeros(len(z))
-
-    def inverse(self, x: Tensor, y: Tensor | None = None) -> Pair:
-        kept, changed = self._parts(x)
-        return self._join(kept, changed - self._condition(kept, y)), x.new_zeros(len(x))
+    def _map(self, changed: Tensor, given: Tensor, inverse: bool) -> Pair:
+        return changed - given if inverse else changed + given, given.new_zeros(len(given))
 
 
 class AffineCoupling(_Coupling):
@@ -127,20 +134,12 @@ class AffineCoupling(_Coupling):
 
     numbers = 2
 
-    def _scale_and_shift(self, kept: Tensor, y: Tensor | None) -> Pair:
-        """−σ and τ."""
-        minus, tau = self._condition(kept, y).split(self.changed, 1)
-        return 2 * torch.tanh(minus / 2) if minus.ndim > 2 else torch.tanh(minus), tau
-
-    def forward(self, z: Tensor, y: Tensor | None = None) -> Pair:
-        kept, changed = self._parts(z)
-        minus, tau = self._scale_and_shift(kept, y)
-        return self._join(kept, changed * (-minus).exp() + tau), -minus.flatten(1).sum(1)
-
-    def inverse(self, x: Tensor, y: Tensor | None = None) -> Pair:
-        kept, changed = self._parts(x)
-        minus, tau = self._scale_and_shift(kept, y)
-        return self._join(kept, (changed - tau) * minus.exp()), minus.flatten(1).sum(1)
+    def _map(self, changed: Tensor, given: Tensor, inverse: bool) -> Pair:
+        minus, tau = given.split(self.changed, 1)
+        minus = 2 * torch.tanh(minus / 2) if minus.ndim > 2 else torch.tanh(minus)
+        if inverse:
+            return (changed - tau) * minus.exp(), minus.flatten(1).sum(1)
+        return changed * (-minus).exp() + tau, -minus.flatten(1).sum(1)
 
 
 # --- images -----------------------------------------------------------------------------------------------------------
@@ -197,23 +196,15 @@ class SplineCoupling(_Coupling):
         self.bins, self.bound = bins, bound
         self.config |= {"bins": bins, "bound": bound}
 
-    def forward(self, z: Tensor, y: Tensor | None = None) -> Pair:
-        return self._bend(z, y, inverse=False)
-
-    def inverse(self, x: Tensor, y: Tensor | None = None) -> Pair:
-        return self._bend(x, y, inverse=True)
-
-    def _bend(self, rows: Tensor, y: Tensor | None, inverse: bool) -> Pair:
-        kept, changed = self._parts(rows)
-        given = self._condition(kept, y).unflatten(1, (self.changed, self.numbers))
+    def _map(self, changed: Tensor, given: Tensor, inverse: bool) -> Pair:
+        given = given.unflatten(1, (self.changed, self.numbers))
         wide, high, slopes = given.split((self.bins, self.bins, self.bins - 1), 2)
         slopes = F.pad(LEAST + F.softplus(slopes + ONE) * (1 - LEAST), (1, 1), value=1.0)
         across, up = (self._knots(part) for part in (wide, high))
         inside = (changed > -self.bound) & (changed < self.bound)
         at = torch.where(inside, changed, 0.0)
         bent, log_slope = rational_quadratic(at, across, up, slopes, inverse)
-        new = torch.where(inside, bent, changed)
-        return self._join(kept, new), torch.where(inside, log_slope, 0.0).sum(1)
+        return torch.where(inside, bent, changed), torch.where(inside, log_slope, 0.0).sum(1)
 
     def _knots(self, given: Tensor) -> Tensor:
         """bins + 1 increasing numbers from −B to B."""

@@ -32,6 +32,7 @@ from lemmata.core.blocks import Blocks
 from lemmata.core.parameters import COUNT, KW_ONLY, POSITIVE, choice, parameter
 from lemmata.generate.base import DensityModel, Generative
 from lemmata.generate.levels import Levels, bits_per_dim, choose_levels, find_levels
+from lemmata.nets.estimators.autoencoder import build_filled
 from lemmata.registry import require
 
 Array = np.ndarray
@@ -117,8 +118,7 @@ class NormalizingFlow(DensityModel, Generative):
     def _network(self, data: Blocks | None) -> Any:
         require("torch", "deep", what=type(self).__name__)
         assert data is not None
-        shares = self._class_shares(data)
-        classes, shape = 0 if shares is None else len(shares), tuple(self.input_shape_)
+        classes, shape = self._n_classes, tuple(self.input_shape_)
         images = len(shape) == 3 and self.recipe in ("realnvp", "glow") and self.partition == "auto"
         if self.recipe == "glow" and not images:
             raise ValueError(
@@ -146,12 +146,11 @@ class NormalizingFlow(DensityModel, Generative):
                 make_transforms, self.recipe, data.shape[1], depth, widths, partition, classes
             )
         size = shape if images else data.shape[1]
-        numbers = {"mean": mean, "scale": scale} | ({} if shares is None else {"shares": shares})
+        units = {"mean": mean, "scale": scale}
         if images and levels is not None:
-            numbers = {**numbers, **self._marginals(data, levels)}
-        return self._begin_with(
-            partial(_build, make, size, numbers, step, data.dtype == np.float64)
-        )
+            units = self._marginals(data, levels)
+        wide = data.dtype == np.float64
+        return self._begin_filled(partial(_build, make, size, units, wide, classes, step), {}, data)
 
     def _marginals(self, data: Blocks, levels: Levels) -> dict[str, Array]:
         """Where each level of each channel begins and ends if its numbers are normal, cut into pieces."""
@@ -259,23 +258,16 @@ def make_image_transforms(
     return [Squeezed(parts)]
 
 
-def _build(make: Any, size: Any, numbers: dict[str, Array], step: float, wide: bool) -> Any:
-    import torch
-
+def _build(make: Any, size: Any, units: dict[str, Array], wide: bool, classes: int, step: float):
     from lemmata.generate.flows.flow import Flow, Marginals, Standardisation, StandardNormal
     from lemmata.generate.flows.transforms import ClassAffine
 
-    last: Any = Standardisation(size)
-    if "knots" in numbers:
-        numbers = {name: one for name, one in numbers.items() if name not in ("mean", "scale")}
-        last = Marginals(len(numbers["knots"]), numbers["knots"].shape[1] - 1)
-    classes = len(numbers.get("shares", ()))
-    first = [ClassAffine(np.atleast_1d(size).tolist(), classes)] if classes else []
-    net = Flow([*first, *make(), last], StandardNormal(size), classes, step)
-    net = net.double() if wide else net  # before mean and scale are set: 1e150 is no float32
-    for name, value in numbers.items():
-        buffer = getattr(net if name == "shares" else last, name)
-        buffer.copy_(torch.from_numpy(value).reshape(buffer.shape))
-    if "scale" in numbers and not math.isfinite(float(last.scale.log().sum())):
+    kind: Any = partial(Standardisation, size)
+    if "knots" in units:
+        channels, knots = units["knots"].shape
+        kind = partial(Marginals, channels, knots - 1)
+    last = build_filled(kind, units, wide)
+    if "scale" in units and not math.isfinite(float(last.scale.log().sum())):
         raise ValueError("the rows are too large or too small for float32: pass float64.")
-    return net
+    first = [ClassAffine(np.atleast_1d(size).tolist(), classes)] if classes else []
+    return Flow([*first, *make(), last], StandardNormal(size), classes, step)

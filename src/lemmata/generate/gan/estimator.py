@@ -119,7 +119,7 @@ class GAN(Generative):
         self._check_players()
         if data is None:
             return None
-        shares, shape = self._class_shares(data), tuple(self.input_shape_)
+        shape = tuple(self.input_shape_)
         if self.given and not (len(shape) == 3 and self.given < shape[0]):
             raise ValueError(
                 f"given={self.given} of rows of shape {shape}; pass images with more channels than are given."
@@ -128,14 +128,12 @@ class GAN(Generative):
         if latent == "auto":
             latent = IMAGE_LATENT if len(shape) == 3 else LATENT
         options = {
-            "latent": int(latent), "n_classes": 0 if shares is None else len(shares), "embedding": self.embedding,
-            "given": int(self.given), "spectral": bool(self.spectral),
+            "latent": int(latent), "n_classes": self._n_classes, "embedding": self.embedding, "given": int(self.given),
+            "spectral": bool(self.spectral),
         }  # fmt: skip
         mean, scale = self._range(data) if len(shape) == 3 else self._mean_and_scale(data)
-        numbers = {"mean": mean, "scale": scale} | ({} if shares is None else {"shares": shares})
-        players = self.generator, self.discriminator
-        wide = data.dtype == np.float64
-        return self._begin_with(partial(_build, shape, players, options, numbers, wide))
+        make = partial(_copy_players, shape, self.generator, self.discriminator, options)
+        return self._begin_filled(make, {"mean": mean, "scale": scale}, data)
 
     def _check_players(self) -> None:
         import torch
@@ -250,9 +248,8 @@ class GAN(Generative):
         return found
 
 
-def _build(shape: tuple[int, ...], players: Any, options: dict[str, Any], numbers: Any, wide: bool):
+def _copy_players(shape: tuple[int, ...], generator: Any, discriminator: Any, options: Any) -> Any:
     from lemmata.generate.gan.players import GANNet
-    from lemmata.nets.estimators.autoencoder import fill_buffers
 
-    generator, discriminator = copy.deepcopy(players)
-    return fill_buffers(GANNet(shape, generator=generator, discriminator=discriminator, **options), numbers, wide)  # fmt: skip
+    made, judge = copy.deepcopy((generator, discriminator))
+    return GANNet(shape, generator=made, discriminator=judge, **options)

@@ -92,18 +92,17 @@ class LevelModel(DensityModel):
     def _network(self: Any, data: Blocks | None) -> Any:
         require("torch", "deep", what=type(self).__name__)
         assert data is not None
-        (grid, order), shares = self._scan(), self._class_shares(data)
-        sizes = {
-            "n_levels": len(self.levels_), "grid": grid, "channels": int(self.channels), "hidden": int(self.hidden),
-            "n_classes": 0 if shares is None else len(shares), **self._stacks(),
-        }  # fmt: skip
-        numbers = {"levels": self._levels.values, "order": order}
+        from lemmata.generate.pixels.network import CausalNet
+
+        (grid, order), numbers = self._scan(), {"levels": self._levels.values}
         warm = getattr(self, "module_", None) if self.warm_start else None
         if warm is not None and not np.array_equal(warm.levels.numpy(), numbers["levels"]):
             raise ValueError("X has other levels than the last fit, where warm_start begins: pass levels=.")  # fmt: skip
-        numbers |= {} if shares is None else {"shares": shares}
-        wide = data.dtype == np.float64
-        return self._begin_with(partial(_build, self.input_shape_, sizes, numbers, wide))
+        make = partial(
+            CausalNet, self.input_shape_, len(self.levels_), grid, channels=int(self.channels), hidden=int(self.hidden),
+            n_classes=self._n_classes, **self._stacks(),
+        )  # fmt: skip
+        return self._begin_filled(make, {**numbers, "order": order}, data)
 
     def _loss(self) -> Any:
         return "module"
@@ -173,7 +172,7 @@ class LevelModel(DensityModel):
     def restored(cls, parameters: dict[str, Any], attributes: dict[str, Any]) -> Model:
         """A model from a file, whose network has to be one of these levels and classes."""
         model: Any = super().restored(parameters, attributes)  # type: ignore[misc]
-        net, classes = model.module_, len(getattr(model, "classes_", ()))
+        net, classes = model.module_, model._n_classes
         known = type(net).__name__ == "CausalNet" and net.config["n_classes"] == classes
         levels = model._levels.values
         if not known or not np.array_equal(
@@ -306,17 +305,3 @@ class WaveNet(LevelModel, Generative):
 
     def _stacks(self) -> dict[str, Any]:
         return {"kernel": 3, "dilations": tuple(2**i for i in range(self.n_blocks))}
-
-
-def _build(
-    shape: tuple[int, ...], sizes: dict[str, Any], numbers: dict[str, Array], wide: bool
-) -> Any:
-    import torch
-
-    from lemmata.generate.pixels.network import CausalNet
-
-    net = CausalNet(shape, **sizes)
-    net = net.double() if wide else net
-    for name, value in numbers.items():
-        getattr(net, name).copy_(torch.from_numpy(np.asarray(value)))
-    return net

@@ -41,7 +41,6 @@ from lemmata.nets.estimators.autoencoder import (
     check_code_network,
     check_codes,
     code_sizes,
-    fill_buffers,
 )
 from lemmata.nets.estimators.neural import rows_to_state
 from lemmata.registry import require
@@ -119,20 +118,18 @@ class VAE(ClassNamePrefixFeaturesOutMixin, RowTransformer, Generative):
     def _network(self, data: Blocks | None) -> Any:
         require("torch", "deep", what=type(self).__name__)
         assert data is not None
-        sizes, shares = code_sizes(self), self._class_shares(data)
+        from lemmata.generate.vae.network import VAENet
+
         likelihood, varies = self._look_at(data)
-        sizes |= {"likelihood": likelihood, "posterior": self.posterior}
-        sizes["n_classes"] = 0 if shares is None else len(shares)
+        sizes = {**code_sizes(self), "likelihood": likelihood, "posterior": self.posterior}
+        make = partial(VAENet, self.input_shape_, **sizes, n_classes=self._n_classes)
         mean, scales = self._mean_and_scale(data)
         largest = float(scales[varies].max(initial=0.0))
         scale = largest * math.sqrt(np.square(scales[varies] / largest).mean()) if largest else 1.0
         # half a row of each kind more, so that no logit is infinite
         ones = (mean * data.shape[0] + 0.5) / (data.shape[0] + 1)
         offset = np.log(ones) - np.log1p(-ones) if likelihood == "bernoulli" else 0 * mean
-        numbers = {"mean": mean, "scale": scale, "offset": offset}
-        numbers |= {} if shares is None else {"shares": shares}
-        wide = data.dtype == np.float64
-        return self._begin_with(partial(_build, self.input_shape_, sizes, numbers, wide))
+        return self._begin_filled(make, {"mean": mean, "scale": scale, "offset": offset}, data)
 
     def _look_at(self, data: Blocks) -> tuple[str, Array]:
         """The likelihood, and which columns vary."""
@@ -269,12 +266,6 @@ class VAE(ClassNamePrefixFeaturesOutMixin, RowTransformer, Generative):
         model: Any = super().restored(parameters, attributes)
         check_code_network(model, "VAE", likelihood=model.likelihood_)
         return model
-
-
-def _build(shape: tuple[int, ...], sizes: dict[str, Any], numbers: dict[str, Any], wide: bool):
-    from lemmata.generate.vae.network import VAENet
-
-    return fill_buffers(VAENet(shape, **sizes), numbers, wide)
 
 
 def _refuse_outside(data: Blocks) -> None:

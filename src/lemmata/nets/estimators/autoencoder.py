@@ -17,7 +17,7 @@ confidence. Data on a curved surface of dimension m is where the network wins; w
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any, ClassVar
 
@@ -90,9 +90,11 @@ class Autoencoder(ClassNamePrefixFeaturesOutMixin, RowTransformer, Neural):
     def _network(self, data: Blocks | None) -> Any:
         require("torch", "deep", what=type(self).__name__)
         assert data is not None
+        from lemmata.nets.estimators.networks import AutoencoderNet
+
         numbers = dict(zip(("mean", "scale"), _mean_and_scale(data), strict=True))
-        wide = data.dtype == np.float64
-        return self._begin_with(partial(_build, self.input_shape_, code_sizes(self), numbers, wide))
+        make = partial(AutoencoderNet, self.input_shape_, **code_sizes(self))
+        return self._begin_with(partial(build_filled, make, numbers, data.dtype == np.float64))
 
     def _loss(self) -> Any:
         from lemmata.nets.estimators.networks import Reconstruction
@@ -148,12 +150,6 @@ class Autoencoder(ClassNamePrefixFeaturesOutMixin, RowTransformer, Neural):
         return model
 
 
-def _build(shape: tuple[int, ...], sizes: dict[str, Any], numbers: dict[str, Any], wide: bool):
-    from lemmata.nets.estimators.networks import AutoencoderNet
-
-    return fill_buffers(AutoencoderNet(shape, **sizes), numbers, wide)
-
-
 # --- for all models that encode and decode ----------------------------------------------------------------------------
 
 
@@ -167,10 +163,11 @@ def code_sizes(model: Any) -> dict[str, Any]:
     return {"n_components": m, "layers": layers, "conv": conv, "activation": model.activation}
 
 
-def fill_buffers(net: Any, numbers: dict[str, Any], wide: bool) -> Any:
-    """Set the buffers of a network to these numbers, in float64 if it is to be `wide`."""
+def build_filled(make: Callable[[], Any], numbers: Mapping[str, Any], wide: bool) -> Any:
+    """Make a network and set its buffers to these numbers, in float64 if it is to be `wide`."""
     import torch
 
+    net = make()
     if wide:
         net = net.double()  # before mean and scale are set: 1e150 is no float32
     for name, value in numbers.items():
