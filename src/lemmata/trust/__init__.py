@@ -16,6 +16,8 @@ __getattr__, __dir__, __all__ = lazily(
         "fair.weights": "reweigh",
         "fair.criteria": "demographic_parity_difference demographic_parity_ratio equalized_odds_difference"
         " equalized_odds_ratio equal_opportunity_difference equal_opportunity_ratio rates_by_group",
+        "robust.ball": "Ball",
+        "robust.report": "attack Robustness",
         "laws": "GaussianClasses FiniteLaw RegressionLaw BayesClassifier",
     },
 )
