@@ -62,6 +62,8 @@ FUNCTIONS = {
     "lemmata.trust.fair.report": "trust.fairness",
     "lemmata.trust.fair.logistic": "trust.FairLogisticRegression",
     "lemmata.trust.fair.thresholds": "trust.FairThresholds",
+    "lemmata.trust.robust.report": "trust.attack",
+    "lemmata.trust.robust.smoothing": "trust.SmoothedClassifier",
 }
 
 

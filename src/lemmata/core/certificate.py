@@ -401,6 +401,7 @@ WITNESSES: dict[str, str] = {
     name: f"lemmata.{module}"
     for module, names in {
         "trust.fair.witness": "better_rules guess_group",
+        "trust.robust.witness": "attack_by_gradients input_gradients",
         "completion.witness": "lowest_on_line further_factor singular_triplets",
         "topics.witness": "better_mixtures coefficients fitted_mixtures",
         "nets.witness": "better_network_weights linear_baseline",

@@ -19,5 +19,6 @@ __getattr__, __dir__, __all__ = lazily(
         "robust.ball": "Ball",
         "robust.report": "attack Robustness",
         "laws": "GaussianClasses FiniteLaw RegressionLaw BayesClassifier",
+        "robust.smoothing": "SmoothedClassifier",
     },
 )
