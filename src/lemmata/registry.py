@@ -298,6 +298,10 @@ MODELS: dict[str, Entry] = {
         "lemmata.language.gpt", "A transformer that predicts the next token",
         "ML Language Models",
     ),
+    "Translator": Entry(
+        "lemmata.language.translate", "An encoder and a decoder: from one text to another",
+        "ML Transformers",
+    ),
 }  # fmt: skip
 
 FUNCTIONS: dict[str, str] = {

@@ -57,7 +57,7 @@ TASKS: dict[str, dict[str, str]] = {
         "AR": "time series autoregression yule-walker burg forecast", "PixelCNN": "images autoregressive",
         "WaveNet": "audio sound", "NormalizingFlow": "realnvp glow nice spline density", "VAE": "variational autoencoder",
         "Diffusion": "ddpm denoising score", "GAN": "adversarial dcgan wgan", "NGram": "language model kneser-ney text",
-        "GPT": "language model transformer llm text generation",
+        "GPT": "language model transformer llm text generation", "Translator": "seq2seq machine translation encoder decoder",
     },
 }  # fmt: skip
 

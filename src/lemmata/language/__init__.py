@@ -3,6 +3,7 @@
 tokens.py, corpus.py    characters, words, byte pairs; texts as one array
 counts.py, ngrams.py    interpolated Kneser–Ney: the model to beat
 networks.py, gpt.py     GPT
+translate.py            Translator: an encoder reads a text, a decoder writes another
 base.py, sampling.py    what all have in common: perplexities, and drawing of texts
 """
 
@@ -16,6 +17,7 @@ __getattr__, __dir__, __all__ = lazily(
         "ngrams": "NGram",
         "counts": "KneserNey RunCounts",
         "gpt": "GPT",
+        "translate": "Translator",
         "networks": "GPTNet",
         "base": "TextPerplexity",
         "sampling": "shape_probabilities",

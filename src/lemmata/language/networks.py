@@ -39,7 +39,7 @@ class GPTNet(nn.Module):
     positions : {"learned", "sinusoidal"}, default="learned"
     """
 
-    declares = ("causal", "cached")
+    declares = ("causal", "cached", "batched")
 
     def __init__(
         self,

@@ -59,15 +59,16 @@ def certify_module(
         With X_test and y_test, what is known about new rows is checked; with a loss, gradients are those of the loss.
     loss : {"cross_entropy", "bce", "mse", "l1", "huber"} or a function of (what the module returns, y) that gives a number
         Without one, gradients are those of a random weighting of all outputs.
-    properties : names out of "causal", "padding", "cached", "shift_equivariant", "permutation_equivariant", "no_blind_spot", or
-        a mapping of names
+    properties : names out of "causal", "padding", "cached", "batched", "shift_equivariant", "permutation_equivariant",
+        "no_blind_spot", or a mapping of names
         Properties to check besides those that the module itself declares (`declares = ("causal",)`). A mapping says
         where: ``{"causal": {"argument": "written", "axis": 1}}``, ``{"padding": "mask"}``. By default positions are axis 1 of
         the first tensor, shifts go along the axes after the channels, and the mask is called padding or attention_mask (True
         at real tokens) or key_padding_mask (True at padding, as PyTorch has it). Over images, ``{"causal": {"order": "raster"},
         "no_blind_spot": {"window": (3, 3)}}``: the output at a number knows only those before it in this order, or in a
         permutation of the pixels, and each in its window of so many rows up and columns to each side. ``{"cached": step}``:
-        tokens in portions, step(module, tokens, past) → (scores, past), have the scores of all at once.
+        tokens in portions, step(module, tokens, past) → (scores, past), have the scores of all at once. ``{"batched": call}``:
+        prompts padded on either side, call(module, tokens, real) → scores, have the scores that they have alone.
     X_test, y_test : rows that the module was not trained on
     """
     examples = _examples(module, X, "X")
@@ -167,11 +168,11 @@ def _parse_properties(properties: Any) -> dict[str, PropertyRequest]:
         elif callable(where):
             where = {"step": where}
         elif isinstance(where, str):
-            where = {"mask" if name == "padding" else "argument": where}
-        strange = set(where or {}) - {"argument", "axis", "mask", "order", "window", "step"}
+            where = {"mask" if name in ("padding", "batched") else "argument": where}
+        strange = set(where or {}) - {"argument", "axis", "mask", "order", "window", "step", "sides"}  # fmt: skip
         if strange:
             raise ValueError(
-                f"properties[{name!r}] names {sorted(strange)[0]!r}; pass argument=, axis=, mask=, order=, window= or step=."
+                f"properties[{name!r}] names {sorted(strange)[0]!r}; pass argument=, axis=, mask=, order=, window=, step= or sides=."
             )
         found[name] = PropertyRequest(**(where or {}))
     return found

@@ -9,7 +9,7 @@ A network that sees the token it predicts beats everything: it is compared only 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,7 +18,7 @@ from lemmata.audit.kernel import claims as k
 from lemmata.audit.kernel.attributes import attributes_sound, discrepancy, statements_true
 from lemmata.audit.kernel.held_out import beats, mean_gain
 from lemmata.audit.language.ngrams import best_ngram, held_out
-from lemmata.audit.nets import caching
+from lemmata.audit.nets import batching, caching
 from lemmata.audit.nets.changes import SAME, PropertyRequest, judge_change
 from lemmata.audit.nets.modules import Copy, Examples, copy_of
 from lemmata.audit.nets.stated import unsound_tensors
@@ -106,22 +106,24 @@ def example_rows(fit: k.Fit, rows: int) -> Array:
     return tokens[starts[:, None] + np.arange(T)].astype(np.int64)
 
 
-@k.fact(cost=lambda fit: 2 * cost_of_tokens(fit, LEAKS * float(fit.module_.context) ** 2))
-def leak(fit: k.Fit) -> LookAhead:
-    """Change everything from a place on, for every place: the scores before it have to stay."""
+def look_ahead(rows: Iterable[tuple[Array, Any]], n: int) -> LookAhead:
+    """Change everything from a place on, for every place of some rows of n tokens: the scores before it have to stay.
+
+    rows : tokens (T,), each with the function that gives the scores (B, T, V) of such rows, a tensor (B, T)
+    """
     import torch
 
-    own: Copy = copy_of(fit)
-    n, rng = len(fit.tokens_), np.random.default_rng(0)
-    worst, place, tried, reaches = 0.0, 0, 0, False
-    for row in example_rows(fit, LEAKS):
+    rng, worst, place, tried, reaches = np.random.default_rng(0), 0.0, 0, 0, False
+    for row, scores_of in rows:
         T = len(row)
         other = (row + rng.integers(1, n, T)) % n
-        rows = np.where(np.arange(T) >= np.arange(1, T)[:, None], other, row)
-        scores = own.output(Examples((torch.from_numpy(np.vstack([row, rows])),)))
+        changed = np.where(np.arange(T) >= np.arange(1, T)[:, None], other, row)
+        scores = scores_of(torch.from_numpy(np.vstack([row, changed])))
         base, scale = scores[0], float(scores[0].abs().max())
         if scores.shape[:2] != (T, T) or not math.isfinite(scale):
             raise k.CannotTell("the network gives no finite score for every token")
+        if T < 2:
+            continue
         moved = ((scores[1:] - base).abs().amax(dim=2) / max(scale, 1e-300)).numpy()  # (T − 1, T)
         before = np.where(np.arange(T) < np.arange(1, T)[:, None], moved, 0.0)
         reaches = reaches or bool((moved[: T // 2, -1] > SAME).any())
@@ -129,6 +131,14 @@ def leak(fit: k.Fit) -> LookAhead:
         if before.max() > worst:
             worst, place = float(before.max()), int(before.max(axis=0).argmax())
     return LookAhead(worst, place, tried, reaches)
+
+
+@k.fact(cost=lambda fit: 2 * cost_of_tokens(fit, LEAKS * float(fit.module_.context) ** 2))
+def leak(fit: k.Fit) -> LookAhead:
+    """Return what changes of later tokens change in windows of the text."""
+    own: Copy = copy_of(fit)
+    rows = example_rows(fit, LEAKS)
+    return look_ahead(((row, lambda tokens: own.output(Examples((tokens,)))) for row in rows), len(fit.tokens_))  # fmt: skip
 
 
 # --- claims -----------------------------------------------------------------------------------------------------------
@@ -175,27 +185,38 @@ def beats_ngrams(fit: k.Fit) -> k.Evidence:
     return beats(found, note, advice, unit="gain in nats", uncapped=theirs - ours_mean)
 
 
-def _module_fit(fit: k.Fit) -> k.Fit:
-    """The network alone, on windows of the text, with what it declares."""
+def _module_fit(fit: k.Fit, name: str) -> k.Fit:
+    """The network alone, on windows of the text, with a property that it declares."""
     import torch
 
-    examples = Examples((torch.from_numpy(example_rows(fit, caching.ROWS)),))
-    attributes = {"module_": fit.module_, "properties": {"cached": PropertyRequest()}}
-    return k.Fit(None, examples, attributes=attributes)
+    rows = example_rows(fit, caching.ROWS)
+    attributes = {"module_": fit.module_, "properties": {name: PropertyRequest()}}
+    return k.Fit(None, Examples((torch.from_numpy(rows),)), attributes=attributes)
 
 
-def _cost_of_caching(fit: k.Fit) -> float:
+def _cost_of_rows(fit: k.Fit) -> float:
     return 4 * cost_of_tokens(fit, caching.ROWS * 8.0 * caching.LONGEST)
 
 
 @k.rule_of_thumb(
     "tokens of the text one by one, in portions and at once have the same scores, to 1e-10: 4 windows of up to 64 tokens",
     caching.cache_agrees.source,
-    cost=_cost_of_caching,
+    cost=_cost_of_rows,
 )
 def cache_agrees(fit: k.Fit) -> k.Evidence:
     """As of any module, on windows of the training text."""
-    return caching.cache_agrees.check(_module_fit(fit))
+    return caching.cache_agrees.check(_module_fit(fit, "cached"))
+
+
+@k.rule_of_thumb(
+    "a prompt has the same scores alone and among longer ones, padded on either side, to 1e-10: 4 beginnings of windows of "
+    "the text, of up to 64 tokens",
+    batching.batch_agrees.source,
+    cost=_cost_of_rows,
+)
+def batch_agrees(fit: k.Fit) -> k.Evidence:
+    """As of any module, on windows of the training text."""
+    return batching.batch_agrees.check(_module_fit(fit, "batched"))
 
 
 def _statement_errors(fit: k.Fit) -> Mapping[str, float | None]:
@@ -226,4 +247,4 @@ GPT_CLAIMS: tuple[Any, ...] = (
     beats_ngrams,
     causal,
 )
-GPT_MORE_CLAIMS: tuple[Any, ...] = (cache_agrees,)
+GPT_MORE_CLAIMS: tuple[Any, ...] = (cache_agrees, batch_agrees)

@@ -25,6 +25,7 @@ from typing import Any
 import numpy as np
 
 from lemmata.audit.kernel import claims as k
+from lemmata.audit.nets.batching import batch_agrees
 from lemmata.audit.nets.caching import cache_agrees
 from lemmata.audit.nets.changes import (
     SAME,
@@ -439,5 +440,6 @@ PROPERTIES = {  # by the name of the property
     "permutation_equivariant": permutation_equivariant,
     "no_blind_spot": no_blind_spot,
     "cached": cache_agrees,
+    "batched": batch_agrees,
 }
 PROPERTY_CLAIMS = tuple(PROPERTIES.values())
