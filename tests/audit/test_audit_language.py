@@ -155,5 +155,5 @@ def test_batches_that_change_their_rows_are_found_and_modules_without_a_mask_nam
     net = GPTNet(20, width=16, depth=1, heads=2, context=12)
     assert lemmata.certify(net, tokens)["batch_agrees"].verdict == "holds"
     assert lemmata.certify(net, tokens[:1], properties=("batched",))["batch_agrees"].verdict == "can't tell"  # fmt: skip
-    with pytest.raises(ValueError, match="pass argument=.* sides="):
+    with pytest.raises(ValueError, match=r"pass argument=.* sides="):
         lemmata.certify(net, tokens, properties={"batched": {"side": "left"}})

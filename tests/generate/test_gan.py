@@ -17,7 +17,7 @@ from lemmata.generate.gan import (
     DCGenerator,
     DiracGAN,
     GANNet,
-    Translator,
+    ImageTranslator,
     best_discriminator,
     bilinear,
     game_value,
@@ -306,7 +306,7 @@ def test_given_channels_stand_in_both_players_and_are_not_made(monkeypatch):
     """The channel to make is the negative of the one given."""
     tones = np.ones((1, 6, 6), np.float32) * RNG.normal(size=(400, 1, 1, 1)).astype(np.float32)
     X = np.concatenate([-tones, tones], 1)
-    players = Translator((5, 6, 6), 1, 8), DCDiscriminator((2, 6, 6), 8)
+    players = ImageTranslator((5, 6, 6), 1, 8), DCDiscriminator((2, 6, 6), 8)
     model = fit(*players, X=X, given=1, latent=4, max_iter=25, learning_rate=4e-3)
     S = model.sample(50, given=tones[:50], random_state=0)
     assert S.shape == (50, 1, 6, 6)

@@ -47,7 +47,9 @@ def test_numbers_in_words_become_digits_that_were_not_trained_on(model):
 
 
 def test_scores_are_those_of_the_network_place_by_place(quick):
-    x, y = (torch.from_numpy(np.append(quick.tokens_.encode(t), 2))[None].long() for t in (X[0], Y[0]))
+    x, y = (
+        torch.from_numpy(np.append(quick.tokens_.encode(t), 2))[None].long() for t in (X[0], Y[0])
+    )
     written, total = torch.ones((1, 1), dtype=torch.long), 0.0
     for t in range(y.shape[1]):
         with torch.no_grad():

@@ -59,8 +59,8 @@ class Translations:
 
     @classmethod
     def of(cls, sources: Sequence[str], targets: Sequence[str], coder: TokenCoder) -> Translations:
-        sides = [pad_texts(name, texts, coder) for name, texts in (("source", sources), ("target", targets))]  # fmt: skip
-        return cls(tuple(sources), tuple(targets), *sides, coder)
+        x, y = pad_texts("source", sources, coder), pad_texts("target", targets, coder)
+        return cls(tuple(sources), tuple(targets), x, y, coder)
 
     def __len__(self) -> int:
         return len(self.x)
@@ -144,7 +144,9 @@ class Translator(TextNetwork):
     context: int = parameter(128, COUNT, before="optimizer").doc("""
         The longest source or target, in tokens, with its end.""")
     _: KW_ONLY
-    test_fraction: float = parameter(0.1, SHARE).doc("""
+    test_fraction: float = parameter(
+        0.1, SHARE
+    ).doc("""
         The share of pairs, the last ones, that is kept from training and stopping; on them claims
         about new texts are checked. 0: none, and `certify(X, y, X_test=…, y_test=…)` checks them.""")
     batch_size: Any = parameter("auto", COUNT, choice("auto")).doc('Pairs in an update; "auto" is 32.')  # fmt: skip
@@ -185,7 +187,9 @@ class Translator(TextNetwork):
         stopping = round(self.validation_fraction * (n - kept)) if self.early_stopping else 0
         learn = n - kept - stopping
         if learn < 2:
-            raise ValueError(f"{learn} of {n} pairs are left to learn from; pass more, or lower test_fraction={self.test_fraction}.")  # fmt: skip
+            raise ValueError(
+                f"{learn} of {n} pairs are left to learn from; pass more, or lower test_fraction={self.test_fraction}."
+            )
         if reset:
             coder = as_tokens(self.tokens)
             warm = self.warm_start and hasattr(self, "tokens_")
@@ -262,7 +266,8 @@ class Translator(TextNetwork):
         for some in cut_batches(data.x, data.y):
             x, y = (trim(side[some]) for side in (data.x, data.y))
             start = np.full((len(y), 1), UNK, y.dtype)
-            given = [torch.from_numpy(one.astype(np.int64)).to(device) for one in (x, np.hstack([start, y[:, :-1]]), y)]  # fmt: skip
+            sides = x, np.hstack([start, y[:, :-1]]), y
+            given = [torch.from_numpy(one.astype(np.int64)).to(device) for one in sides]
             with torch.no_grad():
                 scores = net(given[0], given[1]).double()
                 found = F.cross_entropy(scores.mT, given[2], reduction="none").cpu().numpy()
@@ -293,7 +298,8 @@ class Translator(TextNetwork):
         that a search of so many finds."""
         check_is_fitted(self)
         if not isinstance(beams, Integral) or not 1 <= beams <= len(self.tokens_):
-            raise ValueError(f"beams={beams!r}; pass a whole number from 1 to {len(self.tokens_):,}, the number of tokens.")  # fmt: skip
+            most = f"{len(self.tokens_):,}, the number of tokens"
+            raise ValueError(f"beams={beams!r}; pass a whole number from 1 to {most}.")
         texts = list(as_documents(X))
         data = self._fitting(texts, [""] * len(texts))
         found = np.full(len(texts), "", object)

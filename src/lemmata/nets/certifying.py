@@ -172,7 +172,8 @@ def _parse_properties(properties: Any) -> dict[str, PropertyRequest]:
         strange = set(where or {}) - {"argument", "axis", "mask", "order", "window", "step", "sides"}  # fmt: skip
         if strange:
             raise ValueError(
-                f"properties[{name!r}] names {sorted(strange)[0]!r}; pass argument=, axis=, mask=, order=, window=, step= or sides=."
+                f"properties[{name!r}] names {sorted(strange)[0]!r}; pass argument=, axis=, mask=, order=, window=, step= or "
+                "sides=."
             )
         found[name] = PropertyRequest(**(where or {}))
     return found

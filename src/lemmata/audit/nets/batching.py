@@ -1,8 +1,8 @@
 """Whether a prompt has the same scores alone and among longer ones, where it is padded on one side.
 
-Padding on the left moves a prompt to later places, on the right it puts others behind it; a mask that is forgotten in one layer,
-places that count padding, or a normalisation over the batch show in no loss. A difference is a counterexample; agreement is
-about what was tried.
+Padding on the left moves a prompt to later places, on the right it puts others behind it; a mask that is forgotten in one
+layer, places that count padding, or a normalisation over the batch show in no loss. A difference is a counterexample;
+agreement is about what was tried.
 
 The module is called with its tokens and a mask, which is True at real tokens where it is called padding or attention_mask and
 True at padding where it is key_padding_mask. Where more is needed, ``properties={"batched": call}`` gives the function
@@ -19,7 +19,12 @@ from lemmata.audit.nets.caching import LONGEST, ROWS
 from lemmata.audit.nets.changes import difference_from, judge_change, other_content
 from lemmata.audit.nets.modules import Copy, Examples, copy_of, examples_of, forwards
 
-MASKS = ("padding", "attention_mask", "key_padding_mask", "src_key_padding_mask")  # of real tokens; of padding
+MASKS = (
+    "padding",
+    "attention_mask",
+    "key_padding_mask",
+    "src_key_padding_mask",
+)  # of real tokens; of padding
 SIDES = ("left", "right")
 
 
@@ -104,7 +109,10 @@ def batch_agrees(fit: k.Fit) -> k.Evidence:
                 mine = mine[:, real[row]]
             change = difference_from(alone, mine, alone)
             if change > worst:
-                worst, where = change, f"a prompt of {length} tokens among {T}, padded on the {side}"
+                worst, where = (
+                    change,
+                    f"a prompt of {length} tokens among {T}, padded on the {side}",
+                )
     note = f"{B} prompts of {lengths[-1]} to {T} tokens, padded on the {' and the '.join(asked.sides or SIDES)}"
     advice = f"{where}: pass the mask to every layer that mixes places, and count places from the first real token"
     return judge_change(worst, note, advice)

@@ -24,7 +24,9 @@ class PropertyRequest:
     mask: str = ""
     order: Any = None
     window: tuple[int, int] | None = None
-    step: Any = None  # of a cache: a function of (module, tokens, past); of batches, (module, tokens, real)
+    step: Any = (
+        None  # of a cache: a function of (module, tokens, past); of batches, (module, tokens, real)
+    )
     sides: tuple[str, ...] = ()  # on which prompts are padded; both without
 
     def find(self, examples: Examples, axis: int) -> tuple[int | str, int]:

@@ -12,7 +12,7 @@ __getattr__, __dir__, __all__ = lazily(
     __name__,
     {
         "estimator": "GAN",
-        "players": "GANNet DCGenerator DCDiscriminator Translator",
+        "players": "GANNet DCGenerator DCDiscriminator ImageTranslator",
         "losses": "Adversarial",
         "theory": "best_discriminator game_value jensen_shannon bilinear DiracGAN step_matrix",
     },

@@ -2,7 +2,7 @@
 
     GANNet                           x = μ + s · generator(z, …),  f = discriminator((x − μ)/s, …)
     DCGenerator, DCDiscriminator     transposed convolutions from a small grid up, strided ones down again
-    Translator                       an image given to an image made: down twice, up twice, beside the image itself
+    ImageTranslator                  an image given to an image made: down twice, up twice, beside the image itself
     perceptron                       for tables
 
 **Conditions** go to both players as further inputs: of classes one-hot vectors, or an embedding that each player learns for
@@ -74,7 +74,7 @@ class DCDiscriminator(nn.Sequential):
         super().__init__(*layers, nn.Flatten(), nn.Linear(math.prod(grids[-1]), 1))
 
 
-class Translator(nn.Module):
+class ImageTranslator(nn.Module):
     """An image made from an image given and noise: convolutions down twice and up twice, beside the given image itself.
 
     Parameters
@@ -282,7 +282,7 @@ class GANNet(nn.Module):
 
 def _make_generator(made: tuple[int, ...], inputs: int, given: int, large: bool) -> nn.Module:
     if given:
-        return Translator((inputs + given, *made[1:]), made[0])
+        return ImageTranslator((inputs + given, *made[1:]), made[0])
     return (
         DCGenerator(inputs, made)
         if large
