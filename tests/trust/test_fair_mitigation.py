@@ -203,3 +203,84 @@ def test_bad_parameters_of_the_bounded_fit_are_named(parameters):
     (name,) = parameters
     with pytest.raises(ValueError, match=f"{name}="):
         trust.FairLogisticRegression(**parameters).fit(*shifted(30))
+
+
+# --- representations --------------------------------------------------------------------------------------------------
+
+
+def test_after_the_least_change_no_feature_is_correlated_with_the_group():
+    X, _, groups = shifted()
+    X = np.column_stack([X, X[:, 0] + X[:, 1], np.ones(len(X))])  # no full rank
+    hide = trust.Decorrelate().fit(X, groups)
+    Z = hide.transform(X)
+    for g in range(3):
+        np.testing.assert_allclose(Z[groups == g].mean(axis=0), X.mean(axis=0), atol=1e-10)
+    np.testing.assert_allclose(hide.transform(Z), Z, atol=1e-9)  # a projection
+    # another map that hides it: the orthogonal projection off the differences of means
+    means = np.array([X[groups == g].mean(axis=0) for g in range(3)]) - X.mean(axis=0)
+    _, s, V = np.linalg.svd(means)
+    V = V[: (s > 1e-9).sum()]
+    assert np.square(Z - X).sum() < np.square((X - X.mean(axis=0)) @ V.T).sum()
+
+
+def test_no_linear_model_says_more_of_a_decorrelated_group_than_a_constant():
+    X, _, groups = shifted(G=2)
+    Z = trust.Decorrelate().fit(X, groups).transform(X)
+    guess = LogisticRegression(C=np.inf, tol=1e-10).fit(Z, groups)
+    np.testing.assert_allclose(np.ptp(guess.decision_function(Z)), 0, atol=1e-6)
+
+
+def test_what_is_left_of_a_group_is_judged_on_new_rows():
+    rng = np.random.default_rng(0)
+    groups = rng.integers(0, 2, 6000)
+    X = rng.standard_normal((6000, 2)) * np.where(groups, 3, 1)[:, None] + groups[:, None]
+    hide = trust.Decorrelate().fit(X[:2000], groups[:2000])
+    # the means are equal, the variances are not: trees see the group, linear models do not
+    assert hide.judge(X[2000:], groups[2000:]).failed == ["group_hidden"]
+
+
+def test_a_code_hides_the_group_that_an_autoencoder_shows():
+    torch = pytest.importorskip("torch")
+    torch.set_num_threads(1)
+    rng = np.random.default_rng(0)
+    groups = rng.integers(0, 2, 3000)
+    inner = rng.standard_normal((3000, 2))
+    X = np.column_stack([inner, 3 * groups + 0.3 * rng.standard_normal(3000)]).astype(np.float32)
+    known = {"n_components": 2, "layers": (16,), "max_iter": 20, "random_state": 0}
+    plain = trust.FairAutoencoder(strength=0, **known).fit(X[:1000], groups[:1000])
+    fair = trust.FairAutoencoder(**known).fit(X[:1000], groups[:1000])
+    assert plain.judge(X[1000:], groups[1000:]).failed == ["group_hidden"]
+    found = fair.judge(X[1000:], groups[1000:])["group_hidden"]
+    assert found.verdict != "fails"
+    errors = np.square(fair.reconstruct(X[1000:]) - X[1000:])[:, :2].mean()
+    assert errors < 0.5  # of a variance of 1
+    assert fair.get_feature_names_out().tolist() == ["fairautoencoder0", "fairautoencoder1"]
+
+
+def test_the_discrepancy_is_that_of_its_definition_and_0_for_equal_codes():
+    torch = pytest.importorskip("torch")
+    from lemmata.trust.fair.representation import SCALES, discrepancy_of
+
+    z = torch.randn(7, 2, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    a = torch.tensor([0, 0, 0, 1, 1, 1, 1])
+    squares = ((z[:, None] - z[None]) ** 2).sum(-1)
+    K = sum(1 / (1 + squares / (s * squares.mean())) for s in SCALES)
+    own = K[:3, :3].mean() + K[3:, 3:].mean() - 2 * K[:3, 3:].mean()
+    assert float(discrepancy_of(z, a)) == pytest.approx(2 * float(own), rel=1e-12)
+    assert abs(float(discrepancy_of(torch.cat([z, z]), torch.arange(14) // 7))) < 1e-12
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"groups": ["a"] * 30}, "one group only"),
+        ({"groups": list("ab")}, "30 rows and 2 groups"),
+        ({"strength": -1.0}, "strength=-1.0"),
+        ({"n_components": 9}, "n_components=9"),
+    ],
+)
+def test_bad_input_of_representations_is_named(change, message):
+    X, _, groups = shifted(30)
+    parameters = {name: value for name, value in change.items() if name != "groups"}
+    with pytest.raises(ValueError, match=message):
+        trust.FairAutoencoder(**parameters).fit(X, change.get("groups", groups))

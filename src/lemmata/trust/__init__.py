@@ -14,6 +14,7 @@ __getattr__, __dir__, __all__ = lazily(
         "fair.thresholds": "FairThresholds certify_thresholds",
         "fair.logistic": "FairLogisticRegression",
         "fair.weights": "reweigh",
+        "fair.representation": "Decorrelate FairAutoencoder",
         "fair.criteria": "demographic_parity_difference demographic_parity_ratio equalized_odds_difference"
         " equalized_odds_ratio equal_opportunity_difference equal_opportunity_ratio rates_by_group",
         "robust.ball": "Ball",

@@ -274,3 +274,4 @@ def _take(X, rows: Array):
 FAIRNESS_CLAIMS = (
     people_unseen, independence, separation, sufficiency, calibrated_by_group, criteria_compatible, group_hidden,
 )  # fmt: skip
+CODE_CLAIMS = (group_hidden,)
