@@ -181,6 +181,39 @@ def test_fairness_judges_decisions_by_columns_of_words(tmp_path):
     assert (verdicts["people_unseen"], verdicts["independence"]) == ("holds", "fails")
 
 
+def test_attack_fools_a_saved_classifier_and_says_what_holds(tmp_path):
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 2, 1000)
+    X = np.clip(0.5 + 0.2 * (y[:, None] - 0.5) + 0.1 * rng.standard_normal((1000, 4)), 0, 1)
+    for name, part in (("old.npz", slice(0, 400)), ("new.npz", slice(400, None))):
+        np.savez(tmp_path / name, X=X[part], y=y[part])
+    path, page, rows = (tmp_path / name for name in ("l.lemma", "robust.html", "adversarial.npy"))
+    given = ("--target", "y")
+    invoke("fit", "LogisticRegression", tmp_path / "old.npz", *given, "-s", "C=100", "--save", path)
+    asked = [
+        "attack",
+        str(path),
+        str(tmp_path / "new.npz"),
+        *given,
+        "--queries",
+        "50",
+        "--rows",
+        "400",
+    ]
+    more = ["--norm", "2", "--json", "--report", str(page), "--out", str(rows)]
+    mild = CliRunner().invoke(cli.app, [*asked, "--eps", "0.01", *more])
+    assert mild.exit_code == cli.OK, mild.stderr
+    told = json.loads(mild.stdout)
+    verdicts = {one["name"]: one["verdict"] for one in told["certificate"]["claims"]}
+    assert {verdicts[name] for name in ("worst_case_reached", "robust_accuracy")} == {"holds"}
+    assert told["robust_accuracy"] <= told["accuracy"]
+    assert "<html" in page.read_text()
+    assert np.linalg.norm(np.load(rows) - X[400:800], axis=1).max() <= 0.01 + 1e-9
+    hard = CliRunner().invoke(cli.app, [*asked, "--eps", "0.2"])
+    assert hard.exit_code == cli.NOT_CERTIFIED
+    assert "fails       robust_accuracy" in hard.stdout
+
+
 def test_fit_as_json_is_one_document(work):
     found = json.loads(invoke("fit", "PCA", work / "table.npy", "-s", "n_components=2", "--json"))
     assert found["model"] == "PCA"

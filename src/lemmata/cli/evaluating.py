@@ -1,4 +1,4 @@
-"""A saved model on rows it was not trained on: the score, its interval, and claims about both; its decisions by group."""
+"""A saved model on rows it was not trained on: its score with an interval, its decisions by group, its answers under attack."""
 
 from __future__ import annotations
 
@@ -128,6 +128,82 @@ def fairness(
         certificate.report(report)
     if as_json:
         print_json({"rates": found.rates, "certificate": certificate.to_dict()})
+    else:
+        print(str(found).partition(str(certificate))[0].rstrip())
+        show(without_python(certificate), [])
+    if not certificate.holds:
+        raise typer.Exit(NOT_CERTIFIED)
+
+
+@command
+def attack(
+    file: ModelFile,
+    data: DataFile,
+    *,
+    table: TableOptions,
+    eps: Annotated[
+        float, typer.Option(metavar="RADIUS", help="How far a row may be moved, in its own units.")
+    ],
+    norm: Annotated[
+        str, typer.Option(metavar="inf|2|1", help="How the distance is measured.")
+    ] = "inf",
+    box: Annotated[
+        tuple[float, float] | None,
+        typer.Option(
+            metavar="LOW HIGH",
+            help="The box that rows live in, with attacks inside.  [default: 0 1 if the rows are in there, else none]",
+        ),
+    ] = None,
+    at_least: Annotated[
+        float | None, typer.Option(metavar="SHARE", help="The robust accuracy that is asked for.")
+    ] = None,
+    rows: Annotated[
+        int | None, typer.Option(metavar="N", help="Attack the first N rows.  [default: all]")
+    ] = None,
+    restarts: Annotated[int, typer.Option(metavar="N", help="Random starts of gradients.")] = 5,
+    queries: Annotated[
+        int, typer.Option(metavar="N", help="What attacks without gradients may ask of each row.")
+    ] = 1000,
+    out: Annotated[
+        str | None, typer.Option(metavar="FILE", help="Write the adversarial rows as .npy.")
+    ] = None,
+    report: Annotated[
+        str | None, typer.Option(metavar="FILE", help="Write the certificate as a page.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Attack a saved classifier: search for small perturbations of rows that fool it.
+
+    DATA holds rows that the model has not seen, and the column --target that it predicts. Exits with 3 unless the certificate
+    holds: an attack that finds nothing proves nothing."""
+    import numpy as np
+
+    from lemmata import load
+    from lemmata.trust import Ball
+    from lemmata.trust import attack as attack_model
+
+    model = load(file)
+    if not hasattr(model, "classes_"):
+        raise TypeError(f"a {type(model).__name__} names no classes, so nothing can fool it.")
+    read = table.read(data, model)
+    needs_target(model, read.y)
+    X, y = read.X[:rows], read.y[:rows]
+    if hasattr(X, "tocsr"):
+        X = X.toarray()
+    low, high = box or ((0, 1) if np.min(X) >= 0 and np.max(X) <= 1 else (None, None))
+    ball = Ball(eps, norm=norm if norm == "inf" else float(norm), low=low, high=high)
+    found = without_names(
+        attack_model, model, X, y, ball, restarts=restarts, queries=queries, at_least=at_least
+    )
+    certificate = found.certificate_
+    if out is not None:
+        np.save(out, found.adversarial)
+    if report is not None:
+        certificate.report(report)
+    if as_json:
+        numbers = {"accuracy": found.accuracy, "robust_accuracy": found.robust_accuracy}
+        more = {"rates": found.rates, "queries": dict(found.queries)}
+        print_json({**numbers, **more, "certificate": certificate.to_dict()})
     else:
         print(str(found).partition(str(certificate))[0].rstrip())
         show(without_python(certificate), [])

@@ -54,6 +54,7 @@ IN_ORDER = (
     *(
         "evaluate",
         "fairness",
+        "attack",
         "diagnose",
         "recommend",
         "topics",

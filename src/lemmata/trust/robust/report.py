@@ -132,7 +132,7 @@ class Robustness:
     def certificate_(self) -> Certificate:
         """The claims, checked when they are first asked for."""
         known = {field.name: getattr(self, field.name) for field in fields(self)}
-        fit = Fit(None, None, self.y, attributes={**known, "radius": self.radius})
+        fit = Fit(self.model, None, self.y, attributes={**known, "radius": self.radius})
         claims = import_module("lemmata.audit.trust.robustness").ROBUST_CLAIMS
         return check(claims, fit, self._title())
 
