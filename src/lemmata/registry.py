@@ -290,6 +290,15 @@ MODELS: dict[str, Entry] = {
         "lemmata.generate.gan.estimator", "Generative adversarial network: draws new rows",
         "CIL 5.4, ML GANs",
     ),
+    "SimCLR": Entry(
+        "lemmata.selfsup.simclr", "Encoder without labels, by contrast of views", "ML SimCLR",
+    ),
+    "BYOL": Entry(
+        "lemmata.selfsup.byol", "Encoder without labels, predicting its slow copy", "ML BYOL",
+    ),
+    "VICReg": Entry(
+        "lemmata.selfsup.vicreg", "Encoder without labels: variance and covariance", "ML VICReg",
+    ),
     "NGram": Entry(
         "lemmata.language.ngrams", "The next token by counts: Kneser–Ney",
         "ML Language Models",
@@ -315,7 +324,7 @@ FUNCTIONS: dict[str, str] = {
 
 SUBPACKAGES = (
     "atlas", "clustering", "completion", "core", "data", "embedding", "generate", "language", "linalg", "mixtures", "nets",
-    "optim", "predict", "reduction", "text", "topics", "trust",
+    "optim", "predict", "reduction", "selfsup", "text", "topics", "trust",
 )  # fmt: skip
 
 

@@ -26,6 +26,7 @@ MAY_IMPORT_AUDIT = {
     "clustering/lower_bounds.py",
     "linalg/projections.py",
     "nets/certifying.py",
+    "selfsup/probes.py",  # comparisons with the untrained network, for people
     "topics/enumeration.py",
     "topics/held_out.py",
     "trust/fair/counts.py",  # the counts of groups and the intervals of their rates, for people

@@ -92,10 +92,24 @@ SETTINGS: dict[str, dict] = {
     "VAE": {"n_components": 1, "layers": (8,), "max_iter": 8, "learning_rate": 0.02},
     "Diffusion": {"width": 8, "steps": 40, "max_iter": 8, "learning_rate": 0.02},
     "GAN": {"latent": 2, "max_iter": 6},
+    **{
+        name: {"projection": 4, "hidden": 8, "max_iter": 6} for name in ("SimCLR", "BYOL", "VICReg")
+    },
 }
 COMPLETION = [
     name for name, entry in registry.MODELS.items() if entry.module.startswith("lemmata.completion")
 ]
+
+
+def constant_network(input_shape, n_outputs):
+    """An encoder with the same answer to all rows, which so small a rate does not change."""
+    import torch
+
+    layer = torch.nn.Linear(input_shape[0], 8)
+    torch.nn.init.zeros_(layer.weight)
+    return layer
+
+
 # What cannot succeed on 20 rows of noise in 50 dimensions, where no direction is better than another; for models of matrices
 # with holes, one entry in twenty of it.
 HOPELESS: dict[str, dict] = {
@@ -183,6 +197,10 @@ HOPELESS: dict[str, dict] = {
         "optimizer_options": {},
         "max_iter": 300,
         "test_fraction": 0.8,
+    },
+    **{
+        name: {"net": constant_network, "learning_rate": 1e-9, "max_iter": 1}
+        for name in ("SimCLR", "BYOL", "VICReg")
     },
     # further steps would not help: too few entries are too few
     **{name: {"max_iter": 30} for name in COMPLETION},
@@ -300,6 +318,9 @@ NUMBERLESS = (
     "WaveNet",
     "Diffusion",
     "GAN",
+    "SimCLR",
+    "BYOL",
+    "VICReg",
     "Nystroem",  # as scikit-learn's: more than there are rows is all of them
     "RBFSampler",
 )

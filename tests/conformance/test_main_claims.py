@@ -79,6 +79,9 @@ MAIN: dict[str, str] = {
     "WaveNet": "beats_independent",
     "Diffusion": "beats_linear_denoiser",
     "GAN": "modes_covered",
+    "SimCLR": "not_collapsed",
+    "BYOL": "not_collapsed",
+    "VICReg": "not_collapsed",
 }
 # where the default is more than five columns have
 RANKED, TOPICS = "ALS SGDFactorization SingularValueProjection ImputedSVD", "NMF PLSA"

@@ -79,6 +79,9 @@ IN_ONE_PIECE = {
     "VAE",
     "WaveNet",
     "Diffusion",
+    "SimCLR",
+    "BYOL",
+    "VICReg",
 }
 ANY_ORDER = [
     {"method": "sgd"},
@@ -102,6 +105,9 @@ COUNTS_PARTS = {
     "VAE",
     "WaveNet",
     "Diffusion",
+    "SimCLR",
+    "BYOL",
+    "VICReg",
 }
 # multipliers of the hinge are in their box exactly; the likelihood of a chain is a sum over all tokens
 WIDE = {**common.WIDE, "LinearSVC": {"dual_coef_"}, "LDA": {"chain_log_likelihoods_"}}
@@ -378,6 +384,9 @@ TORCH = {
     "VAE",
     "WaveNet",
     "Diffusion",
+    "SimCLR",
+    "BYOL",
+    "VICReg",
 }  # has threads of its own
 
 

@@ -27,10 +27,10 @@ from sklearn.utils.validation import check_consistent_length, check_is_fitted
 
 from lemmata.core.blocks import Blocks
 from lemmata.core.parameters import KW_ONLY, SHARE, fitted, parameter
-from lemmata.core.runs.trace import Trace
 from lemmata.core.supervised import encode
 from lemmata.nets.estimators.autoencoder import build_filled
 from lemmata.nets.estimators.inputs import run_rows
+from lemmata.nets.estimators.kept import KeepsTestRows
 from lemmata.nets.estimators.neural import Neural
 
 Array = np.ndarray
@@ -38,7 +38,7 @@ DRAWN = 2**26  # bytes of activations, roughly, that a draw may hold at once
 HIDDEN = 64  # numbers that a network holds at once for each of a row's
 
 
-class Generative(Neural):
+class Generative(KeepsTestRows, Neural):
     """An estimator of a network that draws rows. A subclass defines what `Neural` asks for."""
 
     _: KW_ONLY
@@ -108,55 +108,6 @@ class Generative(Neural):
             counts = np.bincount(data.targets, data.weights, minlength=self._n_classes)
             numbers = {**numbers, "shares": counts / counts.sum()}
         return self._begin_with(partial(build_filled, make, numbers, data.dtype == np.float64))
-
-    def _n_tested(self, data: Blocks) -> int:
-        from lemmata.nets.data.batches import Rows, as_data
-
-        if self.test_fraction == 0 or not isinstance(as_data(data), Rows):
-            return 0
-        n = data.shape[0]
-        tested = round(self.test_fraction * n)
-        if n - tested - self._n_held_out(n) < 1:
-            raise ValueError(
-                f"test_fraction={self.test_fraction} and validation_fraction={self.validation_fraction} leave none of the {n} "
-                "rows to learn from."
-            )
-        return tested
-
-    def _algorithm(self, data: Blocks) -> Any:
-        n = data.shape[0]
-        left = n - self._n_held_out(n) - self._n_tested(data)
-        return self._training(self._network(data), left)
-
-    def _problem(self, data: Blocks) -> Any:
-        from lemmata.nets.data.batches import as_data
-
-        if self.early_stopping or not self._n_tested(data):
-            return super()._problem(data)
-        whole: Any = as_data(self._weight_rows(data), self.input_shape_)
-        return whole.subset(self._split(data)[0])
-
-    def _split(self, data: Blocks) -> tuple[Array, Array]:
-        learn, held, _ = self._split_in_three(data)
-        return learn, held
-
-    def _split_in_three(self, data: Blocks) -> tuple[Array, Array, Array]:
-        """Numbers of the rows to train on, of those for early stopping and of those for testing."""
-        n, tested = data.shape[0], self._n_tested(data)
-        seed = int(self.random_state) if isinstance(self.random_state, Integral) else 0
-        order = np.random.default_rng((seed, n)).permutation(n)
-        cut = tested + self._n_held_out(n)
-        return np.sort(order[cut:]), np.sort(order[tested:cut]), np.sort(order[:tested])
-
-    def _statements(self, data: Blocks) -> dict[str, Any]:
-        tested = self._split_in_three(data)[2]
-        return {**super()._statements(data), **({"test_rows_": tested} if len(tested) else {})}
-
-    def _conclude(
-        self, data: Any, attributes: dict[str, Any], trace: Trace, stopped: str | None, steps: int
-    ) -> None:
-        self._forget("test_rows_")
-        super()._conclude(data, attributes, trace, stopped, steps)
 
     def _mean_and_scale(self, data: Blocks) -> tuple[Array, Array]:
         """Mean and deviation of each column over the rows to train on; exactly 0 where a column does not vary."""

@@ -24,10 +24,10 @@ class PropertyRequest:
     mask: str = ""
     order: Any = None
     window: tuple[int, int] | None = None
-    step: Any = (
-        None  # of a cache: a function of (module, tokens, past); of batches, (module, tokens, real)
-    )
+    # of a cache: a function of (module, tokens, past); of batches, (module, tokens, real); of views, (batch, generator)
+    step: Any = None
     sides: tuple[str, ...] = ()  # on which prompts are padded; both without
+    baseline: Any = None  # of views: a module to compare with
 
     def find(self, examples: Examples, axis: int) -> tuple[int | str, int]:
         """The argument and the axis that were requested, by default the first tensor and this axis."""

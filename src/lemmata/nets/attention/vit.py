@@ -19,9 +19,10 @@ from torch import Tensor, nn
 
 from lemmata.nets.attention.positions import LearnedPositions
 from lemmata.nets.attention.transformer import HEADS, Encoder
+from lemmata.nets.images.regions import WithHead
 
 
-class ViT(nn.Module):
+class ViT(WithHead, nn.Module):
     """A transformer over the patches of an image.
 
     Parameters
@@ -81,13 +82,23 @@ class ViT(nn.Module):
         self.encoder = Encoder(width, depth, heads, hidden, dropout)
         self.head = HEADS[head](width, n_outputs)
 
-    def forward(self, x: Tensor) -> Tensor:  # (B, C, H, W)
-        """(B, n_outputs)."""
+    def encode(self, x: Tensor) -> Tensor:  # (B, C, H, W)
+        """(B, T, d): the tokens after the last layer, that of the class first if there is one."""
         if x.dim() != 4 or tuple(x.shape[1:]) != self.input_shape:
             raise ValueError(
                 f"images have the shape {tuple(x.shape)}; "
                 f"this ViT was built for (images, {', '.join(map(str, self.input_shape))})."
             )
         tokens = self.positions(self.patches(x).flatten(2).transpose(1, 2))  # (B, HW/P², d)
-        tokens, _ = self.head.prepare(tokens)
-        return self.head(self.encoder(tokens))
+        return self.encoder(self.head.prepare(tokens)[0])  # type: ignore[operator]
+
+    def feature_map(self, x: Tensor) -> Tensor:
+        """(B, d, H/P, W/P): the tokens of the patches, in their places."""
+        _, H, W = self.input_shape
+        patch = self.config["patch_size"]
+        tokens = self.encode(x)[:, -(H // patch) * (W // patch) :]
+        return tokens.transpose(1, 2).unflatten(2, (H // patch, W // patch))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(B, n_outputs)."""
+        return self.head(self.encode(x))

@@ -172,6 +172,7 @@ class Rows(Data):
             raise ValueError("Rows of length 0: there is nothing to learn from.")
         self.parts = tuple(_addressable(part) for part in parts)
         self.input_shape, self.scale_bytes = shape, scale_bytes
+        self.whole_batches = False  # whether what is left at the end of an epoch is left out
         self._pool = BufferPool()
         self.weights = None if weights is None else _normalise(weights, self.n)
         target = self.parts[-1]
@@ -179,10 +180,12 @@ class Rows(Data):
             self.labels = int(target.min()), int(target.max())
 
     def count(self, size: int) -> int:
-        return -(-self.n // size)
+        return self.n // size if self.whole_batches else -(-self.n // size)
 
     def batches(self, seed, epoch, size, start=0, share=ALONE):
         order = np.random.default_rng((seed, epoch, ORDER)).permutation(self.n)
+        if self.whole_batches:
+            order = order[: self.n // size * size]
         yield from self._walk(order, size, start, share)
 
     def in_order(self, size):

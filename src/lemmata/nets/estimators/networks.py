@@ -93,6 +93,13 @@ class FeedForward(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         return self.layers(x)
 
+    def embed(self, x: Tensor, regions: int = 1) -> Tensor:
+        """(B, the last width): the last hidden layer; a table has no regions."""
+        return self.layers[:-1](x)
+
+    def embedding_width(self, regions: int = 1) -> int:
+        return self.layers[-1].in_features  # type: ignore[return-value]
+
 
 class AutoencoderNet(nn.Module):
     """Encoder and decoder around a code of m numbers.

@@ -22,6 +22,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from lemmata.nets.images.regions import WithHead
+
 POOLINGS = ("max", "mean", "stride")
 
 
@@ -172,7 +174,7 @@ def check_choice(name: str, value: Any, accepted: Sequence[Any]) -> None:
 # --- networks ---------------------------------------------------------------------------------------------------------
 
 
-class ConvNet(nn.Module):
+class ConvNet(WithHead, nn.Module):
     """A small convolutional network: stages of 3 × 3 convolutions, a mean over positions, one linear map.
 
     Parameters
@@ -231,11 +233,14 @@ class ConvNet(nn.Module):
         self.features = nn.Sequential(*stages)
         self.head = mean_head(channels, n_outputs, dropout)
 
+    def feature_map(self, x: Tensor) -> Tensor:
+        return self.features(check_batch(x, self.config["input_shape"]))
+
     def forward(self, x: Tensor) -> Tensor:
-        return self.head(self.features(check_batch(x, self.config["input_shape"])))
+        return self.head(self.feature_map(x))
 
 
-class AlexNet(nn.Module):
+class AlexNet(WithHead, nn.Module):
     """Five convolutions, overlapping max-pooling, two wide layers with dropout: Krizhevsky et al. 2012 (CIL Fig. 4.6).
 
     At 3 × 224 × 224 with width=64 and hidden=4096 it is the net of that name in torchvision, with the same 61,100,840 weights.
@@ -284,11 +289,14 @@ class AlexNet(nn.Module):
             self.features, shape, 6, hidden, n_outputs, dropout, first_dropout=True
         )
 
+    def feature_map(self, x: Tensor) -> Tensor:
+        return self.features(check_batch(x, self.config["input_shape"]))
+
     def forward(self, x: Tensor) -> Tensor:
-        return self.head(self.features(check_batch(x, self.config["input_shape"])))
+        return self.head(self.feature_map(x))
 
 
-class VGG(nn.Module):
+class VGG(WithHead, nn.Module):
     """Stages of 3 × 3 convolutions and max-pooling, then two wide layers, after Simonyan and Zisserman 2014.
 
     Two 3 × 3 windows see as far as one of 5 × 5, with 18 weights instead of 25 and a ReLU between them. At 3 × 224 × 224 with
@@ -332,5 +340,8 @@ class VGG(nn.Module):
         self.features = nn.Sequential(*layers)
         self.head = wide_head(self.features, shape, 7, hidden, n_outputs, dropout)
 
+    def feature_map(self, x: Tensor) -> Tensor:
+        return self.features(check_batch(x, self.config["input_shape"]))
+
     def forward(self, x: Tensor) -> Tensor:
-        return self.head(self.features(check_batch(x, self.config["input_shape"])))
+        return self.head(self.feature_map(x))

@@ -19,6 +19,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from lemmata.nets.images import convnets
+from lemmata.nets.images.regions import WithHead
 
 
 class ResidualBlock(nn.Module):
@@ -49,7 +50,7 @@ class ResidualBlock(nn.Module):
         return F.relu(inner + self.projection(x) if self.skip else inner)
 
 
-class ResNet(nn.Module):
+class ResNet(WithHead, nn.Module):
     """A residual network for images of about 28² or 32² pixels: a stem, stages of residual blocks, a mean, one linear map.
 
     Parameters
@@ -113,7 +114,8 @@ class ResNet(nn.Module):
         self.stages = nn.Sequential(*stages)
         self.head = convnets.mean_head(channels, n_outputs, dropout)
 
+    def feature_map(self, x: Tensor) -> Tensor:
+        return self.stages(self.stem(convnets.check_batch(x, self.config["input_shape"])))
+
     def forward(self, x: Tensor) -> Tensor:
-        return self.head(
-            self.stages(self.stem(convnets.check_batch(x, self.config["input_shape"])))
-        )
+        return self.head(self.feature_map(x))

@@ -19,9 +19,10 @@ from typing import Any
 from torch import Tensor, nn
 
 from lemmata.nets.images.convnets import check_batch, conv_block, mean_head
+from lemmata.nets.images.regions import WithHead
 
 
-class SoundNet(nn.Module):
+class SoundNet(WithHead, nn.Module):
     """A 1-d convolutional network from waveforms (B, channels, L) to (B, n_outputs).
 
     Parameters
@@ -78,5 +79,8 @@ class SoundNet(nn.Module):
         self.features = nn.Sequential(*layers)
         self.head = mean_head(widths[-1], n_outputs, dropout)
 
+    def feature_map(self, x: Tensor) -> Tensor:
+        return self.features(check_batch(x, self.config["input_shape"]))
+
     def forward(self, x: Tensor) -> Tensor:
-        return self.head(self.features(check_batch(x, self.config["input_shape"])))
+        return self.head(self.feature_map(x))

@@ -173,7 +173,9 @@ class Training:
             auto = wanted == "auto"
             pace = counted.batches_per_step(batches) if auto else int(wanted or 0)
             self._steps_per_epoch = -(-batches // pace) if batches and pace else 1
-            at_once = counted.rows_at_once(len(first.parts[0]))
+            at_once = len(first.parts[0])
+            if not self._compares_rows(trainer.module):
+                at_once = counted.rows_at_once(at_once)
             sums = self._first_sums(trainer, first, data, at_once)
         state = TrainingState(
             model, {}, trainer.ema(), None, 0, 0, 0, seed, sums["loss"] / (sums["rows"] or 1.0), self.measure, 0.0,
@@ -325,12 +327,14 @@ class Training:
         with here.autocast():
             return check_outputs(copied, self._objective, parts, rng, data.labels)
 
+    def _compares_rows(self, module: nn.Module) -> bool:
+        return bool(self._objective.compares_rows or getattr(module, "compares_rows", False))
+
     def _trainer(self, module: nn.Module, place: Place, data: Data) -> Trainer:
         rate = self.learning_rate
         if rate is None:
             rate = optimisers.default_rate(self.optimizer)
-        compares = self._objective.compares_rows or getattr(module, "compares_rows", False)
-        if compares and (self.accumulate > 1 or devices.share().size > 1):
+        if self._compares_rows(module) and (self.accumulate > 1 or devices.share().size > 1):
             parts = f"accumulate={self.accumulate}" if self.accumulate > 1 else f"{devices.share().size} processes"  # fmt: skip
             raise ValueError(
                 f"{parts} would cut batches, and this loss compares the rows of a batch: in parts it is another loss. "

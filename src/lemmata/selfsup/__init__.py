@@ -1,0 +1,27 @@
+"""Self-supervision: encoders from images without labels, and whether they learned anything (ML "Self-supervised Learning").
+
+losses.py                        formulas, then functions of (z, z⁺)
+networks.py, views.py            encoder, projector, predictor, target; two views of each image
+objectives.py, measures.py       losses of a batch for training; alignment, uniformity, spectrum, sensitivity
+simclr.py, byol.py, vicreg.py    the estimators, on base.py
+probes.py                        probes: what a linear model makes of features, beside raw pixels and the untrained network
+"""
+
+from lemmata.registry import lazily
+
+__getattr__, __dir__, __all__ = lazily(
+    __name__,
+    {
+        "losses": "losses",
+        "networks": "FeatureNet JointEmbedding",
+        "views": "LeaveOut Views",
+        "base": "SelfSupervised",
+        "objectives": "NTXent Decoupled Bootstrap VarianceCovariance",
+        "simclr": "SimCLR",
+        "byol": "BYOL",
+        "vicreg": "VICReg",
+        "measures": "sensitivity",
+        "probes": "probe",
+    },
+    extra=("torch", "deep"),
+)
