@@ -87,7 +87,8 @@ def probe(
         raise ValueError(f"kind={kind!r}; pass one of {', '.join(KINDS)}.")
     y, y_test = np.asarray(y), np.asarray(y_test)
     if len(X) != len(y) or len(X_test) != len(y_test):
-        raise ValueError(f"{len(X)} rows with {len(y)} labels, {len(X_test)} with {len(y_test)}; pass one label for each row.")  # fmt: skip
+        found = f"{len(X)} rows with {len(y)} labels, {len(X_test)} with {len(y_test)}"
+        raise ValueError(f"{found}; pass one label for each row.")
     if labels is not None and not 2 <= labels <= len(y):
         raise ValueError(f"labels={labels} of {len(y)} rows; pass a number from 2 to {len(y)}.")
     chosen = np.random.default_rng(random_state).permutation(len(y))[:labels]

@@ -1,7 +1,7 @@
 """Claim about collapse: the features of different rows differ, and in more than a few directions.
 
     spread   √Σ_k Var(h_k/‖h‖)            1 where directions are even, 0 where all coincide
-    rank     exp(−Σ p_k ln p_k),  p = σ/Σσ    of the singular values σ of the centred features        (RankMe, Garrido et al. 2023)
+    rank     exp(−Σ p_k ln p_k),  p = σ/Σσ    of the singular values σ of the centred features   (RankMe, Garrido et al. 2023)
 
 Neither is enough. The rank of a network that contracts to a point can rise: what is left of its features is noise, which has
 every direction. The spread of features along one line is large. Centred rows have rank n − 1 at most, so that is what full is.
