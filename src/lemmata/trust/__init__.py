@@ -19,7 +19,9 @@ __getattr__, __dir__, __all__ = lazily(
         " equalized_odds_ratio equal_opportunity_difference equal_opportunity_ratio rates_by_group",
         "robust.ball": "Ball",
         "robust.report": "attack Robustness",
-        "laws": "GaussianClasses FiniteLaw RegressionLaw BayesClassifier",
+        "robust.transfer": "steal StolenModel",
+        "robust.training": "AdversarialTraining",
         "robust.smoothing": "SmoothedClassifier",
+        "laws": "GaussianClasses FiniteLaw RegressionLaw BayesClassifier TwoFeatures",
     },
 )

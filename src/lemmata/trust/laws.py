@@ -24,6 +24,7 @@ from typing import Any
 import numpy as np
 from scipy.special import logsumexp, ndtr
 from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.linear_model import LogisticRegression
 from sklearn.utils import check_array
 
 Array = np.ndarray
@@ -123,6 +124,58 @@ class GaussianClasses:
         X, _ = self.sample(draws, rng)
         misses = 1 - self.posterior(X).max(axis=1)
         return float(misses.mean()), float(misses.std(ddof=1) / math.sqrt(draws))
+
+
+class TwoFeatures(GaussianClasses):
+    """The notes' law of robust and non-robust features: y = ±1 evenly, x = ya + Z, Z ~ N(0, I), in d dimensions.
+
+        a₁ = 1,  a_i = √(ln d/(d − 1)) for i = 2 … d                  ‖a‖² = 1 + ln d,  ‖a‖₁ = 1 + √((d − 1) ln d)
+
+    All features are best without an attack, R = Φ(−‖a‖) → 0; an attacker moves each by ε in the direction −ya_i, and
+
+        R_ε = Φ((ε‖a‖₁ − ‖a‖²)/‖a‖),       of the robust feature alone  Φ(ε − 1)
+
+    At ε = 2√(ln d/(d − 1)) → 0 the first is Φ((ln d − 1 + ε)/√(1 + ln d)) → 1. (The notes' slip: non-robust are i = 2 … d.)
+
+    Parameters
+    ----------
+    d : int
+        At least 2.
+
+    >>> law = TwoFeatures(1000)
+    >>> round(law.eps, 3), round(law.risk()[0], 3), round(law.adversarial_risk(), 3)
+    (0.166, 0.002, 0.985)
+    >>> round(law.adversarial_risk(robust=True), 3)
+    0.202
+    """
+
+    def __init__(self, d: int):
+        if int(d) != d or d < 2:
+            raise ValueError(f"d={d!r}: pass the number of features, at least 2.")
+        self.a = np.full(int(d), math.sqrt(math.log(d) / (d - 1)))
+        self.a[0] = 1.0
+        self.eps = 2 * float(self.a[1])
+        super().__init__(means=[-self.a, self.a])
+        self.classes_ = np.array([-1, 1])
+
+    def sample(self, n: int, rng: Any = None) -> tuple[Array, Array]:
+        rng = np.random.default_rng(rng)
+        y = rng.choice(self.classes_, size=n)
+        return y[:, None] * self.a + rng.standard_normal((n, len(self.a))), y
+
+    def adversarial_risk(self, eps: float | None = None, robust: bool = False) -> float:
+        """The risk when each feature may be moved by ε, `self.eps` by default; `robust` looks at the first feature only."""
+        eps = self.eps if eps is None else eps
+        a = self.a[:1] if robust else self.a
+        length = float(np.linalg.norm(a))
+        return float(ndtr((eps * a.sum() - length**2) / length))
+
+    def linear(self, robust: bool = False) -> LogisticRegression:
+        """Return the best linear classifier, p(y | x) = σ(2y aᵀx), of all features or of the robust one alone."""
+        model = LogisticRegression()
+        model.classes_, model.intercept_ = self.classes_, np.zeros(1)
+        model.coef_ = 2 * np.where(np.arange(len(self.a)) < 1, 1.0, 0.0 if robust else self.a)[None]
+        return model
 
 
 class FiniteLaw:

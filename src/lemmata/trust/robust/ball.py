@@ -134,19 +134,19 @@ class Perturbations:
 
     # --- the two exact problems ---
 
-    def project(self, Z: Array, X: Array) -> Array:
-        """Return the nearest points to Z (n, d) in the balls around the rows of X, which lie in the box."""
+    def project(self, Z: Array, X: Array, eps: Array | None = None) -> Array:
+        """Return the nearest points to Z (n, d) in the balls around the rows of X, or in balls of other radii (n,)."""
         v = Z - X
+        radius = np.full(len(X), self.eps, X.dtype) if eps is None else eps.astype(X.dtype)
         if self.norm == math.inf:
-            np.clip(v, -self.eps, self.eps, out=v)
-            return self._put(X, v)
+            return self.place(X, np.clip(v, -radius[:, None], radius[:, None], out=v))
         size, c = np.abs(v), self._room(v, X)
         cut = np.minimum(size, c)
-        far = np.flatnonzero(np.linalg.norm(cut, ord=self.norm, axis=1) > self.eps)
+        far = np.flatnonzero(np.linalg.norm(cut, ord=self.norm, axis=1) > radius)
         if len(far):
             shrink = _scale_to if self.norm == 2 else _threshold_to
-            cut[far] = shrink(size[far], c[far], self.eps)
-        return self._put(X, np.copysign(cut, v))
+            cut[far] = shrink(size[far], c[far], radius[far])
+        return self.place(X, np.copysign(cut, v))
 
     def maximise(self, G: Array, X: Array) -> Array:
         """Return argmax gᵀδ over the balls around the rows of X: the worst case of a linear function."""
@@ -154,7 +154,7 @@ class Perturbations:
         if self.norm == math.inf:
             return np.sign(G) * np.minimum(c, self.eps)
         if self.norm == 2:
-            return np.copysign(_scale_to(size, c, self.eps), G)
+            return np.copysign(_scale_to(size, c, np.full(len(X), self.eps)), G)
         order = np.argsort(-size, axis=1)
         c = np.take_along_axis(np.where(size > 0, np.minimum(c, self.eps), 0), order, axis=1)
         spent = np.cumsum(c, axis=1) - c  # before this coordinate
@@ -162,7 +162,8 @@ class Perturbations:
         np.put_along_axis(taken, order, np.clip(self.eps - spent, 0, c), axis=1)
         return np.copysign(taken, G)
 
-    def _put(self, X: Array, delta: Array) -> Array:
+    def place(self, X: Array, delta: Array) -> Array:
+        """Return x + δ, clipped to the box; δ is overwritten."""
         delta += X
         return np.clip(delta, self._end("low", X), self._end("high", X), out=delta)
 
@@ -199,13 +200,13 @@ class Perturbations:
         else:
             share = rng.standard_exponential((n, d + 1))
             delta = share[:, :d] / share.sum(axis=1, keepdims=True) * rng.choice([-1.0, 1.0], (n, d))  # fmt: skip
-        return self._put(X, (self.eps * delta).astype(X.dtype))
+        return self.place(X, (self.eps * delta).astype(X.dtype))
 
 
 Ball = Perturbations
 
 
-def _scale_to(size: Array, c: Array, eps: float) -> Array:
+def _scale_to(size: Array, c: Array, eps: Array) -> Array:
     """min(t·size, c) with norm ε, or c where that is not longer. Newton from below: who is clipped stays clipped."""
     most = size.max(axis=1, keepdims=True)
     size = np.divide(size, most, out=np.zeros_like(size), where=most > 0)
@@ -222,7 +223,7 @@ def _scale_to(size: Array, c: Array, eps: float) -> Array:
         clipped |= more
 
 
-def _threshold_to(size: Array, c: Array, eps: float) -> Array:
+def _threshold_to(size: Array, c: Array, eps: Array) -> Array:
     """min((size − λ)₊, c) with sum ε < that of λ = 0. The sum is linear in λ between the values size and size − c."""
     ends = np.hstack([size, np.maximum(size - c, 0)])
     order = np.argsort(-ends, axis=1)
@@ -230,8 +231,8 @@ def _threshold_to(size: Array, c: Array, eps: float) -> Array:
     slope = np.cumsum(np.where(order < size.shape[1], 1, -1), axis=1)  # below each value
     rise = slope[:, :-1] * (ends[:, :-1] - ends[:, 1:])
     total = np.hstack([np.zeros((len(size), 1)), np.cumsum(rise, axis=1)])
-    first = np.argmax(total >= eps, axis=1)[:, None]
+    first = np.argmax(total >= eps[:, None], axis=1)[:, None]
     above = [np.take_along_axis(part, first, axis=1) for part in (ends, total)]
     between = np.take_along_axis(slope, np.maximum(first - 1, 0), axis=1)
-    threshold = above[0] + (above[1] - eps) / np.maximum(between, 1)
+    threshold = above[0] + (above[1] - eps[:, None]) / np.maximum(between, 1)
     return np.minimum(np.maximum(size - threshold, 0), c).astype(size.dtype)

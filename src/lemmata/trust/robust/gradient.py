@@ -43,10 +43,10 @@ FOOLED_BY = 1e-5
 
 
 class Strongest:
-    """The strongest perturbation of each row so far: the least margin."""
+    """The strongest perturbation of each row so far: the least margin. Where rows do not `rest`, none counts as fooled."""
 
-    def __init__(self, X: Array, y: Array):
-        self.X, self.y = X, y
+    def __init__(self, X: Array, y: Array, rest: bool = True):
+        self.X, self.y, self.rest = X, y, rest
         self.rows, self.margins = X.copy(), np.full(len(X), np.inf)
         self.fooled = np.zeros(len(X), dtype=bool)
 
@@ -56,7 +56,8 @@ class Strongest:
         better = m < self.margins[at]
         taken = at[better]
         self.rows[taken], self.margins[taken] = Z[better], m[better]
-        self.fooled[at] |= m < -FOOLED_BY * np.abs(scores).max(axis=1)
+        if self.rest:
+            self.fooled[at] |= m < -FOOLED_BY * np.abs(scores).max(axis=1)
         return ~self.fooled[at]
 
     @property
@@ -85,13 +86,15 @@ def pgd(
     on: str = "margin",
     rng: Any = 0,
     full_steps: bool = True,
+    rest: bool = True,
 ) -> Strongest:
     """Climb by projected gradients from `restarts` points of each ball.
 
     on : "margin" or "loss"
     full_steps : whether the first climb starts where a full step towards some class leads; else at a random point
+    rest : whether to stop where a row is fooled
     """
-    best, rng = Strongest(X, y), np.random.default_rng(rng)
+    best, rng = Strongest(X, y, rest), np.random.default_rng(rng)
     if full_steps:
         _step_to_each_class(target, X, y, ball, best)
     for restart in range(restarts):

@@ -14,22 +14,31 @@ True
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from functools import cached_property
-from importlib import import_module
 from typing import Any
 
 import numpy as np
 from sklearn.utils.validation import check_consistent_length
 
+from lemmata.audit.trust.robustness import ROBUST_CLAIMS
 from lemmata.core.certificate import Certificate, Fit
 from lemmata.core.certification.checking import check
 from lemmata.trust.bounds import clopper_pearson
 from lemmata.trust.robust.ball import Perturbations
+from lemmata.trust.robust.black_box import (
+    MOST_DIRECTIONS,
+    DifferencedTarget,
+    attack_by_squares,
+    try_points,
+    walk_along_border,
+)
 from lemmata.trust.robust.gradient import Strongest, fgsm, pgd
-from lemmata.trust.robust.linear import worst_case
+from lemmata.trust.robust.linear import proved_radii, read_dense_net, worst_case
 from lemmata.trust.robust.scores import LinearTarget, Target, places_of, read_target
+from lemmata.trust.robust.transfer import attack_by_transfer
 
 Array = np.ndarray
 
@@ -43,6 +52,7 @@ class AttackOptions:
     steps: int = 50
     surrogate: Any = None
     seed: int = 0
+    pool: Any = field(default=None, repr=False, compare=False)  # all rows, to learn from
 
     def __post_init__(self):
         for name in ("restarts", "queries", "steps"):
@@ -61,18 +71,50 @@ def _climb_on(on: str) -> Search:
     )  # fmt: skip
 
 
+def _climb_by_differences(
+    target: Target, X: Array, y: Array, ball: Perturbations, options: AttackOptions
+) -> Strongest:
+    each = min(X.shape[1], MOST_DIRECTIONS) + 1
+    steps = max(1, min(options.steps, options.queries // each - 1))
+    blind = DifferencedTarget(target, ball, options.seed)
+    return pgd(blind, X, y, ball, steps=steps, rng=options.seed, full_steps=False)
+
+
 # by name; rows that one attack fooled are left out by the next
 ATTACKS: dict[str, Search] = {
     "fgsm": lambda target, X, y, ball, options: fgsm(target, X, y, ball),
     "pgd-margin": _climb_on("margin"),
     "pgd-loss": _climb_on("loss"),
+    "differences": _climb_by_differences,
+    "square": lambda target, X, y, ball, options: attack_by_squares(
+        target, X, y, ball, options.queries, options.seed
+    ),
+    "transfer": lambda target, X, y, ball, options: attack_by_transfer(
+        target,
+        X,
+        y,
+        ball,
+        options.pool,
+        surrogate=options.surrogate,
+        steps=options.steps,
+        rng=options.seed,
+    ),
+    "boundary": lambda target, X, y, ball, options: walk_along_border(
+        target, X, y, ball, options.pool, options.queries, options.seed
+    ),
+    "random": lambda target, X, y, ball, options: try_points(
+        target, X, y, ball, min(options.queries, MOST_POINTS), options.seed
+    ),
 }
+MOST_POINTS = 100  # random ones
 WHITE_BOX = ("fgsm", "pgd-margin", "pgd-loss")  # those that need gradients
 
 
 def standard_attacks(target: Target) -> tuple[str, ...]:
     """Return the attacks that suit what is known of a model."""
-    return ("pgd-margin", "pgd-loss")
+    if target.white:
+        return ("pgd-margin", "pgd-loss", "square", "transfer")
+    return ("boundary", "transfer") if target.decides_only else ("differences", "square", "transfer")  # fmt: skip
 
 
 @dataclass(frozen=True, repr=False)
@@ -125,16 +167,85 @@ class Robustness:
 
     @cached_property
     def radius(self) -> Array | None:
-        """(n,) or None."""
-        return None
+        """(n,) ℓ2 radii in which a dense ReLU net provably says y; None of other models."""
+        if (net := read_dense_net(self.model)) is None:
+            return None
+        classes = getattr(self.model, "classes_", np.arange(max(2, len(net.biases[-1]))))
+        return proved_radii(net, self._rows, places_of(self.y, np.asarray(classes)))
+
+    @property
+    def _rows(self) -> Array:
+        return self.X.reshape(len(self.X), -1)
+
+    def certify_rows(self, eps: float) -> Array | None:
+        """(n,) bool: which rows are right all over the ball of this radius, proved; None where nothing proves it."""
+        if self.exact is not None:
+            target = read_target(self.model, self._rows, self.X.shape[1:])
+            assert isinstance(target, LinearTarget)
+            places = places_of(self.y, target.classes)
+            ball = self.ball.with_eps(eps)
+            return worst_case(target.W, target.b, self._rows, places, ball)[0] > 0
+        reach = eps * (math.sqrt(self._rows.shape[1]) if self.ball.norm == math.inf else 1)
+        return None if self.radius is None else self.radius > reach
+
+    def over(self, radii: Sequence[float]) -> list[tuple[float, float, float]]:
+        """Attack again at other ε: (ε, the share that withstood, the share proved), NaN where nothing is proved."""
+        standing, found = np.flatnonzero(self.clean), []
+        for eps in sorted(radii):
+            if len(standing):  # a witness in a small ball is one in a larger ball, too
+                again = attack(
+                    self.model, self.X[standing], self.y[standing], self.ball.with_eps(eps), tuple(self.by_attack),
+                    **{name: getattr(self.options, name) for name in ("restarts", "queries", "steps", "surrogate")},
+                )  # fmt: skip
+                standing = standing[~again.fooled]
+            proved = self.certify_rows(eps)
+            share = math.nan if proved is None else float(proved.mean())
+            found.append((float(eps), len(standing) / len(self.y), share))
+        return found
+
+    def plot(self, radii: Sequence[float] | None = None, ax: Any = None) -> Any:
+        """Draw accuracy against ε, attacked (an upper bound, with its 95 % interval) and proved. Gives the axes."""
+        from lemmata.core.certification.pictures import BLUE, GREEN, figure
+
+        ax = figure()[1] if ax is None else ax
+        tried = np.linspace(0, self.ball.eps, 6).tolist() if radii is None else radii
+        eps, attacked, proved = (np.array(one) for one in zip(*self.over(tried), strict=True))
+        n = len(self.y)
+        low, high = np.array([clopper_pearson(round(rate * n), n) for rate in attacked]).T
+        ax.fill_between(eps, low, high, color=BLUE, alpha=0.2, linewidth=0)
+        ax.plot(eps, attacked, "o-", color=BLUE, label="withstood the attacks")
+        if not np.isnan(proved).all():
+            ax.plot(eps, proved, "s--", color=GREEN, label="proved")
+        norm = "∞" if self.ball.norm == math.inf else int(self.ball.norm)
+        ax.set(xlabel=f"ε (ℓ{norm})", ylabel="accuracy", ylim=(0, 1))
+        ax.legend(frameon=False)
+        return ax
+
+    def show(self, n: int = 8, ax: Any = None) -> Any:
+        """Draw fooled images: as they were, what was added, and what the model saw. Gives the axes."""
+        from lemmata.core.certification.pictures import figure, image_grid
+
+        if self.X.ndim < 3:
+            raise ValueError(
+                f"X has shape {self.X.shape}: only images, (n, height, width) or (n, channels, height, width), can be shown."
+            )
+        some = np.flatnonzero(self.clean & self.fooled)[:n]
+        before, after = (
+            part[some].reshape(len(some), -1, *part.shape[-2:]).mean(1) for part in (self.X, self.adversarial)
+        )  # fmt: skip
+        ax = figure(size=(0.7 * max(len(some), 1), 2.2))[1] if ax is None else ax
+        span = np.abs(after - before).max(initial=1e-12)
+        images = np.concatenate([before, 0.5 + 0.5 * (after - before) / span * np.ptp(before), after])  # fmt: skip
+        if len(some):
+            image_grid(ax, images, len(some))
+        return ax
 
     @cached_property
     def certificate_(self) -> Certificate:
         """The claims, checked when they are first asked for."""
-        known = {field.name: getattr(self, field.name) for field in fields(self)}
+        known = {one.name: getattr(self, one.name) for one in fields(self)}
         fit = Fit(self.model, None, self.y, attributes={**known, "radius": self.radius})
-        claims = import_module("lemmata.audit.trust.robustness").ROBUST_CLAIMS
-        return check(claims, fit, self._title())
+        return check(ROBUST_CLAIMS, fit, self._title())
 
     def _title(self) -> str:
         return f"{type(self.model).__name__} under attack in {self.ball}  {len(self.y):,} rows"
@@ -189,7 +300,7 @@ def attack(
     rows = ball.check_rows(X)
     check_consistent_length(rows, y)
     shape = tuple(np.shape(X)[1:])
-    options = AttackOptions(restarts, queries, steps, surrogate, random_state)
+    options = AttackOptions(restarts, queries, steps, surrogate, random_state, rows)
     target = read_target(model, rows, shape)
     if len(target.classes) < 2:
         raise ValueError(f"the model knows one class only, {target.classes.tolist()}: nothing can fool it.")  # fmt: skip
@@ -216,7 +327,9 @@ def _run(
     options: AttackOptions, y: Array, shape: tuple[int, ...], at_least: float | None,
 ) -> Robustness:  # fmt: skip
     clean = target.decide(rows) == places
-    adversarial, waiting = rows.copy(), np.flatnonzero(clean)
+    adversarial, waiting, exact = rows.copy(), np.flatnonzero(clean), None
+    if isinstance(target, LinearTarget):
+        exact, _ = worst_case(target.W, target.b, rows, places, ball)
     by_attack, witnesses, queries = {}, {}, {}
     for name in names:
         target.asked, found, fooled = 0, rows.copy(), np.zeros(len(rows), dtype=bool)
@@ -227,11 +340,10 @@ def _run(
             fooled[waiting] = target.decide(found[waiting]) != places[waiting]
         adversarial[fooled] = found[fooled]
         waiting = waiting[~fooled[waiting]]
+        if exact is not None and name in WHITE_BOX:  # no attack finds what is not there
+            waiting = waiting[exact[waiting] <= 0]
         by_attack[name], witnesses[name] = fooled, found.reshape(-1, *shape)
         queries[name] = target.asked
-    exact = None
-    if isinstance(target, LinearTarget):
-        exact, _ = worst_case(target.W, target.b, rows, places, ball)
     return Robustness(
         target.model, rows.reshape(-1, *shape), y, ball, adversarial.reshape(-1, *shape),
         target.decide(adversarial) != places, clean, by_attack, witnesses, queries, exact, options, at_least,

@@ -279,7 +279,7 @@ class PerceptronTarget(Target):
 
 
 class KernelTarget(Target):
-    """s = B k(x) + b of an SVC: of two classes ±f, of more each class's duels added up, whose gradient serves for its votes.
+    """The duels f = Dk(x) + b of an SVC: s = ±f/2 of two classes; of more, the votes, with Σ_j tanh f_ij for their gradient.
 
     rbf  k = e^{−γ‖x − s‖²},  −2γk(x − s)        poly  k = (γxᵀs + r)^p,  pγ(…)^{p−1}s        sigmoid  k = tanh(…),  γ(1 − k²)s
     """
@@ -291,57 +291,55 @@ class KernelTarget(Target):
         dense = getattr(model.support_vectors_, "toarray", lambda: model.support_vectors_)
         self.S = np.asarray(dense(), dtype=np.float64)
         self.gamma = float(getattr(model, "gamma_", getattr(model, "_gamma", 0)))
-        ends, K = np.cumsum([0, *model.n_support_]), len(classes)
-        if K == 2:
-            B, b = np.asarray(model.dual_coef_), np.asarray(model.intercept_)
-            self.B, self.b = np.vstack([-B, B]) / 2, np.hstack([-b, b]) / 2
-            return
-        self.B, self.b, at = np.zeros((K, len(self.S))), np.zeros(K), 0
-        for i in range(K):
-            for j in range(i + 1, K):  # f_ij > 0 says i
-                duel = np.zeros(len(self.S))
-                duel[ends[i] : ends[i + 1]] = model.dual_coef_[j - 1, ends[i] : ends[i + 1]]
-                duel[ends[j] : ends[j + 1]] = model.dual_coef_[i, ends[j] : ends[j + 1]]
-                for k, sign in ((i, 1), (j, -1)):
-                    self.B[k] += sign * duel
-                    self.b[k] += sign * model.intercept_[at]
-                at += 1
+        beta, ends, K = (
+            np.asarray(model.dual_coef_),
+            np.cumsum([0, *model.n_support_]),
+            len(classes),
+        )
+        self.D, self.b = beta, np.asarray(model.intercept_)
+        self.sides = np.array([[-0.5], [0.5]])  # (K, duels): whom a positive duel speaks for
+        if K > 2:
+            pairs = [(i, j) for i in range(K) for j in range(i + 1, K)]
+            self.D, self.sides = np.zeros((len(pairs), len(self.S))), np.zeros((K, len(pairs)))
+            for at, (i, j) in enumerate(pairs):
+                for one, other, sign in ((i, j - 1, 1), (j, i, -1)):
+                    own = slice(ends[one], ends[one + 1])
+                    self.D[at, own], self.sides[one, at] = beta[other, own], sign
 
     def agrees(self, rows: Array) -> bool:
         if len(self.classes) == 2:
             return super().agrees(rows)
-        own, (c, _) = self.model.decision_function(rows), self.confidences(rows)
+        own, c = self.model.decision_function(rows), self._fight(rows)[0] @ self.sides.T
         return np.allclose(own - np.rint(own), c / (3 * (np.abs(c) + 1)), rtol=1e-3, atol=1e-5)
 
-    def confidences(self, Z: Array) -> tuple[Array, Array]:
-        """Return (Bk(x) + b, k(x))."""
-        Z, model = np.asarray(Z, dtype=np.float64), self.model
-        k = Z @ self.S.T
+    def _fight(self, Z: Array) -> tuple[Array, Array, Array]:
+        """Return (f, k, ∂k by its argument: by −γ‖x − s‖² of rbf, by γxᵀs of the others)."""
+        inner, model = np.asarray(Z, dtype=np.float64) @ self.S.T, self.model
         if model.kernel == "rbf":
-            k = np.square(Z).sum(1)[:, None] + np.square(self.S).sum(1) - 2 * k
-            k = np.exp(-self.gamma * np.maximum(k, 0))
-        elif model.kernel != "linear":
-            k = self.gamma * k + model.coef0
-            k = k**model.degree if model.kernel == "poly" else np.tanh(k)
-        return k @ self.B.T + self.b, k
+            far = np.square(Z).sum(1, keepdims=True) + np.square(self.S).sum(1) - 2 * inner
+            k = slope = np.exp(-self.gamma * np.maximum(far, 0))
+        elif model.kernel == "linear":
+            k, slope = inner, np.full_like(inner, 1 / (self.gamma or 1))
+        else:
+            inner = self.gamma * inner + model.coef0
+            power, k = model.degree, np.tanh(inner)
+            slope = 1 - k**2
+            if model.kernel == "poly":
+                k, slope = inner**power, power * inner ** (power - 1)
+        return k @ self.D.T + self.b, k, slope
 
     def _scores(self, Z: Array) -> Array:
-        if len(self.classes) == 2:
-            return self.confidences(Z)[0]
-        return self.model.decision_function(Z)
+        two = len(self.classes) == 2
+        return self._fight(Z)[0] @ self.sides.T if two else self.model.decision_function(Z)
 
     def _pull(self, Z: Array, y: Array, weigh: Weigh) -> tuple[Array, Array]:
-        (c, k), model = self.confidences(Z), self.model
-        scores = c if len(self.classes) == 2 else model.decision_function(Z)
-        v = weigh(scores, y) @ self.B
-        if model.kernel == "rbf":
-            v *= -2 * self.gamma * k
-            return scores, (v.sum(axis=1, keepdims=True) * Z - v @ self.S).astype(Z.dtype)
-        if model.kernel == "poly":
-            inner = self.gamma * (np.asarray(Z, dtype=np.float64) @ self.S.T) + model.coef0
-            v *= model.degree * self.gamma * inner ** (model.degree - 1)
-        elif model.kernel == "sigmoid":
-            v *= self.gamma * (1 - k**2)
+        f, _, slope = self._fight(Z)
+        two = len(self.classes) == 2
+        scores = f @ self.sides.T if two else self.model.decision_function(Z)
+        duels = weigh(scores, y) @ self.sides
+        v = (duels if two else duels * (1 - np.tanh(f) ** 2)) @ self.D * slope * (self.gamma or 1)
+        if self.model.kernel == "rbf":
+            return scores, (2 * (v @ self.S - v.sum(axis=1, keepdims=True) * Z)).astype(Z.dtype)
         return scores, (v @ self.S).astype(Z.dtype)
 
 
