@@ -8,7 +8,6 @@ import pytest
 from cli_invoke import invoke
 
 from lemmata import registry
-from lemmata.cli import finding
 from lemmata.data import inspect_file
 
 
@@ -144,7 +143,7 @@ def test_a_large_text_is_read_at_its_beginning_only(tmp_path):
 
 
 def test_every_model_stands_under_one_task_and_fits_80_columns():
-    listed = [name for names in finding.TASKS.values() for name in names]
+    listed = [name for names in registry.models_by_task().values() for name in names]
     assert sorted(listed) == sorted(registry.MODELS)
     out = invoke("models")
     assert all(len(line) <= 80 for line in out.splitlines())

@@ -14,63 +14,21 @@ import typer
 from lemmata import registry
 from lemmata.cli import shell
 
-# Each model stands below one task, with the words that people search for.
-TASKS: dict[str, dict[str, str]] = {
-    "predict a number": {
-        "LinearRegression": "ols ordinary least squares", "Ridge": "l2 tikhonov", "RidgeCV": "l2",
-        "Lasso": "l1 sparse", "LassoCV": "l1 sparse", "LassoPath": "l1 sparse lars regularisation path",
-        "ElasticNet": "l1 l2", "ElasticNetCV": "l1 l2", "RobustRegression": "outliers tukey lad",
-        "HuberRegressor": "outliers robust", "SVR": "svm", "KernelRidge": "rbf gaussian process",
-        "KNeighborsRegressor": "knn nearest", "KernelSmoother": "nadaraya watson", "MLPRegressor": "neural network",
-        "NeuralRegressor": "neural network pytorch deep",
-    },
-    "predict a class": {
-        "LogisticRegression": "logit softmax multinomial", "LogisticRegressionCV": "logit", "RidgeClassifier": "l2",
-        "SGDClassifier": "online", "LinearSVC": "svm", "SVC": "svm rbf", "KNeighborsClassifier": "knn nearest",
-        "MLPClassifier": "neural network", "NeuralClassifier": "neural network pytorch deep cnn convnet resnet vit transformer",
-        "FastTextClassifier": "text sentiment",
-    },
-    "reduce dimensions, code": {
-        "PCA": "principal components svd", "IncrementalPCA": "online", "KernelPCA": "rbf", "TruncatedSVD": "lsa lsi",
-        "LinearAutoencoder": "", "Autoencoder": "neural network deep", "DictionaryLearning": "k-svd sparse coding",
-        "SparseCoder": "omp matching pursuit", "Nystroem": "kernel features", "RBFSampler": "random fourier features",
-    },
-    "cluster, estimate densities": {
-        "KMeans": "k-means clustering", "MiniBatchKMeans": "k-means clustering online", "LightweightCoreset": "sampling",
-        "GaussianMixture": "gmm em clustering", "Mixture": "em clustering", "NearestNeighbors": "knn search index",
-    },
-    "complete a matrix, recommend": {
-        "ALS": "recommender collaborative filtering implicit", "SGDFactorization": "recommender svd funk biases",
-        "SoftImpute": "missing values nuclear norm", "SingularValueThresholding": "svt nuclear norm",
-        "SingularValueProjection": "iht", "ImputedSVD": "missing values", "RankOne": "", "MeanRatings": "baseline",
-    },
-    "find topics and parts": {
-        "LDA": "topic model gibbs", "LatentDirichletAllocation": "topic model", "PLSA": "topic model",
-        "NMF": "nonnegative parts",
-    },
-    "embed words and sentences": {
-        "SkipGram": "word2vec cbow fasttext embeddings", "GloVe": "embeddings", "PMI": "embeddings",
-        "Alignment": "translation procrustes bilingual", "SentenceVectors": "sif doc2vec",
-        "SentenceEmbedding": "sent2vec doc2vec",
-    },
-    "forecast, generate": {
-        "AR": "time series autoregression yule-walker burg forecast", "PixelCNN": "images autoregressive",
-        "WaveNet": "audio sound", "NormalizingFlow": "realnvp glow nice spline density", "VAE": "variational autoencoder",
-        "Diffusion": "ddpm denoising score", "GAN": "adversarial dcgan wgan", "NGram": "language model kneser-ney text",
-        "GPT": "language model transformer llm text generation", "Translator": "seq2seq machine translation encoder decoder",
-    },
-}  # fmt: skip
-
 
 def search_models(word: str) -> list[str]:
     """Models in whose name, summary, task or keywords a word begins like this one, in the order of the tasks."""
     wanted = re.compile(r"\b" + re.escape(word.lower()))
     return [
         name
-        for task, names in TASKS.items()
-        for name, keywords in names.items()
-        if wanted.search(f"{name} {registry.MODELS[name].summary} {task} {keywords}".lower())
+        for names in registry.models_by_task().values()
+        for name in names
+        if wanted.search(_searchable(name))
     ]
+
+
+def _searchable(name: str) -> str:
+    one = registry.MODELS[name]
+    return f"{name} {one.summary} {one.task} {one.keywords}".lower()
 
 
 @shell.command
@@ -95,7 +53,7 @@ def models(
         return shell.print_json(
             [{"name": name, **registry.MODELS[name]._asdict()} for name in found]
         )
-    for number, (task, names) in enumerate(TASKS.items()):
+    for number, (task, names) in enumerate(registry.models_by_task().items()):
         lines = [
             f"  {name:<25}  {registry.MODELS[name].summary}" for name in names if name in found
         ]
@@ -125,8 +83,7 @@ def _describe(name: str, everything: bool, as_json: bool) -> None:
         return shell.print_json({"name": name, **entry._asdict(), "parameters": values})
     if everything:
         return print(getdoc(cls))
-    task = next((task for task, names in TASKS.items() if name in names), "")
-    print(f"{name}: {entry.summary} ({task}; {entry.source})\n")
+    print(f"{name}: {entry.summary} ({entry.task}; {entry.source})\n")
     declared = cls.declared_parameters
     used = [one for one in values if one not in SELDOM and values[one] != "deprecated"]
     for word in used[:SHOWN]:
