@@ -41,7 +41,7 @@ from lemmata.language.sampling import (
     search_beams,
     shape_probabilities,
 )
-from lemmata.language.tokens import EOS, FIRST, UNK, TokenCoder, as_tokens
+from lemmata.language.tokens import EOS, TokenCoder, as_tokens, impossible_tokens
 from lemmata.nets.estimators.neural import Neural
 
 Array = np.ndarray
@@ -126,8 +126,7 @@ class TextModel:
             raise ValueError("texts have no weights; repeat them.")
         texts = read_texts(X)
         learn, kept = split_texts(texts, float(self.test_fraction))
-        share = self._stopping_share()
-        learn, stopping = split_texts(learn, share)
+        learn, stopping = split_texts(learn, self._stopping_share())
         if not learn:
             raise ValueError(
                 f"test_fraction={self.test_fraction} leaves no text to learn from; lower it."
@@ -139,9 +138,6 @@ class TextModel:
             self.tokens_, self.n_features_in_ = coder, len(coder)
         parts = [Corpus.of(part, self.tokens_) if part else None for part in (kept, stopping)]
         return Corpus.of(learn, self.tokens_).with_parts(*parts)
-
-    def _stopping_share(self) -> float:
-        return 0.0
 
     def _read(self: Any, X: Any) -> Corpus:
         check_is_fitted(self)
@@ -172,10 +168,6 @@ class TextModel:
         """What claims of `certify` may use besides attributes."""
         return {}
 
-    def _title(self: Any, data: Any) -> str:
-        name = type(self).__name__
-        return f"{name}  {data.n_tokens:,} tokens of {len(self.tokens_):,}" if data else name
-
 
 class TextNetwork(Neural):
     """A transformer over the tokens of texts: the parameters that all of them have."""
@@ -200,8 +192,33 @@ class TextNetwork(Neural):
     max_iter: int = common.max_iter(4).doc("Epochs: times that the text is read.")
 
     augment, input_shape, layout = None, None, "auto"
+    input_shape_ = ()  # texts have none
     usual_batch: ClassVar[int] = 8
+    network: ClassVar[str] = ""  # the class of `module_`
+    measured: ClassVar[tuple[str, ...]] = ("test_loss_",)  # of what was kept from training
+    stored: ClassVar[Mapping[str, str | type]] = {
+        **{name: spec for name, spec in Neural.stored.items() if not name.startswith(("input", "validation", "best"))},
+        "tokens_": TokenCoder,
+        "test_loss_?": "",
+    }  # fmt: skip
     tokens_: TokenCoder = fitted()
+
+    def fit(self, X, y=None, sample_weight=None):
+        """Fit the model to texts and check the claims about it.
+
+        Parameters
+        ----------
+        X : list of texts, an iterable of them, or the path of a file, which is one text
+        y, sample_weight : ignored
+
+        Returns
+        -------
+        self : with `certificate_`, `trace_`, `stopped_`, `n_iter_` and the model's own attributes
+        """
+        return super().fit(X, y, sample_weight)
+
+    def _stopping_share(self) -> float:
+        return float(self.validation_fraction) if self.early_stopping else 0.0
 
     def _sizes(self) -> dict[str, Any]:
         """The arguments of the network that are parameters here."""
@@ -218,34 +235,6 @@ class TextNetwork(Neural):
 
         return self.module_.to(choose_device(self.device)).eval()
 
-
-class TextTransformer(TextModel):
-    """A `TextNetwork` that is fitted to running text, of which a part is kept from training."""
-
-    input_shape_ = ()  # texts have none
-    stored: ClassVar[Mapping[str, str | type]] = {
-        **{name: spec for name, spec in Neural.stored.items() if not name.startswith(("input", "validation", "best"))},
-        "tokens_": TokenCoder,
-        "test_loss_?": "",
-    }  # fmt: skip
-
-    def fit(self, X, y=None, sample_weight=None):
-        """Fit the model to texts and check the claims about it.
-
-        Parameters
-        ----------
-        X : list of texts, an iterable of them, or the path of a file, which is one text
-        y, sample_weight : ignored
-
-        Returns
-        -------
-        self : with `certificate_`, `trace_`, `stopped_`, `n_iter_` and the model's own attributes
-        """
-        return super().fit(X, None, sample_weight)
-
-    def _stopping_share(self) -> float:
-        return float(self.validation_fraction) if self.early_stopping else 0.0
-
     def _loss(self) -> Any:
         return "module"
 
@@ -255,11 +244,8 @@ class TextTransformer(TextModel):
     def _weight_rows(self, data: Any) -> Any:  # of partial_fit
         return self._problem(data)
 
-    def _statements(self, data: Any) -> dict[str, Any]:
-        return {"loss_": self._stated_loss(data), **self._stated_test_loss(data.kept)}
-
     def _conclude(self, data: Any, attributes: dict[str, Any], *rest: Any) -> None:
-        self._forget("test_loss_")
+        self._forget(*self.measured)
         super()._conclude(data, attributes, *rest)
 
     def _claims(self) -> tuple[Statement, ...]:
@@ -273,13 +259,14 @@ class TextTransformer(TextModel):
 
     def _title(self, data: Any) -> str:
         size = sum(weight.numel() for weight in self.module_.parameters())
-        return f"{super()._title(data)}, {type(self).__name__}Net of {size:,} weights"
+        rows = f"{data.extent}, " if data else ""
+        return f"{type(self).__name__}  {rows}{self.network} of {size:,} weights"
 
     def _check_restored(self, attributes: dict[str, Any]) -> None:
-        net, wanted = attributes["module_"], f"{type(self).__name__}Net"
+        net, n = attributes["module_"], len(self.tokens_)
         config = net.config or {}
-        if net.name != wanted or not config.get("n_tokens") == self.n_features_in_ == len(self.tokens_):  # fmt: skip
-            raise ValueError(f"its network is no {wanted} of its {len(self.tokens_):,} tokens.")
+        if net.name != self.network or not config.get("n_tokens") == self.n_features_in_ == n:
+            raise ValueError(f"its network is no {self.network} of its {n:,} tokens.")
 
 
 class LanguageModel(TextModel):
@@ -409,8 +396,7 @@ class LanguageModel(TextModel):
     def _only_possible(self: Any, scores: Array) -> Array:
         """Scores with −∞ for tokens that no text contains."""
         scores = np.array(scores, np.float64)
-        never = [token for token in range(FIRST) if token != EOS and (token != UNK or self.tokens_.closed)]  # fmt: skip
-        scores[:, never] = -np.inf
+        scores[:, impossible_tokens(self.tokens_)] = -np.inf
         return scores
 
     def _join(self: Any, prompt: str, first: Array, tokens: Array) -> str:

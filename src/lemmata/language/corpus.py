@@ -75,6 +75,11 @@ class Corpus:
         return len(self.tokens), 1
 
     @property
+    def extent(self) -> str:
+        """The size as people read it."""
+        return f"{len(self.tokens):,} tokens of {len(self.coder):,}"
+
+    @property
     def source(self) -> Array:
         return self.tokens[:, None]
 

@@ -28,7 +28,6 @@ from lemmata.language.base import (
     TEST_FRACTION,
     LanguageModel,
     TextNetwork,
-    TextTransformer,
 )
 from lemmata.language.corpus import Corpus
 from lemmata.language.tokens import PAD
@@ -38,7 +37,7 @@ Array = np.ndarray
 AT_ONCE = 2**12  # tokens that are scored together
 
 
-class GPT(LanguageModel, TextTransformer, TextNetwork):
+class GPT(LanguageModel, TextNetwork):
     """A transformer over the tokens of texts: predicts the next one, judges texts and writes them.
 
     Minimises the mean of −ln P(next token) over the text, by updates on windows of `context` tokens.
@@ -61,6 +60,7 @@ class GPT(LanguageModel, TextTransformer, TextNetwork):
 
     claims = (*GPT_CLAIMS, *TEXT_CLAIMS)
     more_claims = (*GPT_MORE_CLAIMS, *TEXT_MORE_CLAIMS)
+    network = "GPTNet"
 
     # --- fitting ---
 
@@ -83,6 +83,9 @@ class GPT(LanguageModel, TextTransformer, TextNetwork):
             return learn
         held = data.stopping.stream()
         return learn.with_validation(Windows(held, min(int(self.context), len(held) - 1)))
+
+    def _statements(self, data: Any) -> dict[str, Any]:
+        return {"loss_": self._stated_loss(data), **self._stated_test_loss(data.kept)}
 
     def _stated_loss(self, data: Any) -> float:
         return float(self._token_losses(data, STATED).mean())

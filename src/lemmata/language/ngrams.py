@@ -147,6 +147,12 @@ class NGram(LanguageModel, Model):
         stated = {} if data is None else self._stated_test_loss(data.kept)
         super()._conclude(data, {**attributes, **stated}, *rest)
 
+    def _stopping_share(self) -> float:
+        return 0.0
+
+    def _title(self, data: Any) -> str:
+        return f"NGram  {data.extent}" if data else "NGram"
+
     @classmethod
     def work(cls, fit: Fit) -> float:
         """Sorting of the tokens at every length."""

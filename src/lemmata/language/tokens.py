@@ -222,6 +222,11 @@ class BytePairs(TokenCoder):
         return self._coder.decode((tokens[tokens >= FIRST] - FIRST).tolist())
 
 
+def impossible_tokens(coder: TokenCoder) -> list[int]:
+    """The special tokens that never follow in a text: all but [EOS], and [UNK] where words may be unknown."""
+    return [PAD, CLS, SEP, MASK] + ([UNK] if coder.closed else [])
+
+
 def _tokenizers() -> Any:
     return require("tokenizers", "language", what="BytePairs")
 

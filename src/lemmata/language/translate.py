@@ -27,13 +27,12 @@ from sklearn.utils.validation import check_is_fitted
 
 from lemmata.audit.language.translations import TRANSLATOR_CLAIMS, TRANSLATOR_MORE_CLAIMS
 from lemmata.core import common
-from lemmata.core.certificate import Certificate, Fit, Statement
+from lemmata.core.certificate import Certificate
 from lemmata.core.parameters import COUNT, KW_ONLY, SHARE, choice, parameter
-from lemmata.language.base import TextNetwork, TextPerplexity, keep_promised
+from lemmata.language.base import TextNetwork, TextPerplexity
 from lemmata.language.corpus import Corpus
 from lemmata.language.sampling import continue_rows, search_beams
-from lemmata.language.tokens import EOS, FIRST, PAD, UNK, TokenCoder, as_tokens
-from lemmata.nets.estimators.neural import Neural
+from lemmata.language.tokens import EOS, PAD, UNK, TokenCoder, as_tokens, impossible_tokens
 from lemmata.registry import require
 from lemmata.text.reading import as_documents
 
@@ -77,6 +76,10 @@ class Translations:
     @property
     def n_tokens(self) -> int:
         return len(self.tokens)
+
+    @property
+    def extent(self) -> str:
+        return f"{len(self):,} pairs"
 
     @property
     def size(self) -> int:
@@ -153,14 +156,11 @@ class Translator(TextNetwork):
     max_iter: int = common.max_iter(10).doc("Epochs: times that the pairs are read.")
 
     usual_batch: ClassVar[int] = 32
-    input_shape_ = ()  # texts have none
     claims = TRANSLATOR_CLAIMS
     more_claims = TRANSLATOR_MORE_CLAIMS
-    stored: ClassVar[Mapping[str, str | type]] = {
-        **{name: spec for name, spec in Neural.stored.items() if not name.startswith(("input", "validation", "best"))},
-        "tokens_": TokenCoder,
-        "test_loss_? exact_match_?": "",
-    }  # fmt: skip
+    network = "EncoderDecoder"
+    measured = ("test_loss_", "exact_match_")
+    stored: ClassVar[Mapping[str, str | type]] = {**TextNetwork.stored, "exact_match_?": ""}
 
     # --- fitting ---
 
@@ -221,20 +221,11 @@ class Translator(TextNetwork):
         longest = {"max_length": sizes.pop("context")}
         return self._begin_with(partial(EncoderDecoder, len(self.tokens_), **sizes, **longest))
 
-    def _loss(self) -> Any:
-        return "module"
-
     def _problem(self, data: Any) -> Any:
         from lemmata.nets.data.batches import Rows
 
         learn, stopping = Rows(data.x, data.y), data.stopping
         return learn if stopping is None else learn.with_validation(Rows(stopping.x, stopping.y))
-
-    def _weight_rows(self, data: Any) -> Any:  # of partial_fit
-        return self._problem(data)
-
-    def _algorithm(self, data: Any) -> Any:
-        return self._training(self._network(data), len(data))
 
     def _statements(self, data: Any) -> dict[str, Any]:
         learned, _ = self._judge(data.rows(slice(0, STATED_PAIRS)))
@@ -247,10 +238,6 @@ class Translator(TextNetwork):
     def _stated_loss(self, data: Any) -> float:
         return self._statements(replace(data, kept=None))["loss_"]
 
-    def _conclude(self, data: Any, attributes: dict[str, Any], *rest: Any) -> None:
-        self._forget("test_loss_", "exact_match_")
-        super()._conclude(data, attributes, *rest)
-
     # --- judging and writing translations ---
 
     def _judge(self, data: Translations) -> tuple[list[Array], Array]:
@@ -260,7 +247,7 @@ class Translator(TextNetwork):
         from torch.nn import functional as F
 
         net = self._net()
-        device, never = next(net.parameters()).device, self._never()
+        device, never = next(net.parameters()).device, impossible_tokens(self.tokens_)
         losses: list[Array] = [np.empty(0)] * len(data)
         exact = np.empty(len(data), bool)
         for some in cut_batches(data.x, data.y):
@@ -305,7 +292,7 @@ class Translator(TextNetwork):
         found = np.full(len(texts), "", object)
         first, length = np.full((1, 1), UNK), int(self.context)
         for some in cut_batches(data.x, data.x) if beams == 1 else np.arange(len(texts))[:, None]:
-            step = DecodingStep(self._net(), trim(data.x[some]), self._never())
+            step = DecodingStep(self._net(), trim(data.x[some]), impossible_tokens(self.tokens_))
             if beams > 1:
                 written = [search_beams(step, first, length, int(beams))[0].tokens]
             else:
@@ -319,11 +306,7 @@ class Translator(TextNetwork):
         check_is_fitted(self)
         return self._fitting(*read_pairs(X, y))
 
-    def _never(self) -> list[int]:
-        """Numbers of the tokens that no text contains."""
-        return [token for token in range(FIRST) if token != EOS and (token != UNK or self.tokens_.closed)]  # fmt: skip
-
-    # --- certificate and files ---
+    # --- certificate ---
 
     def certify(
         self, X, y=None, sample_weight=None, *, X_test=None, y_test=None, seconds=None
@@ -339,26 +322,6 @@ class Translator(TextNetwork):
         if X_test is not None:
             data = replace(data, kept=self._read_pairs(X_test, y_test))
         return self._certificate(data, seconds=seconds, claims=(*self.claims, *self.more_claims))
-
-    def _claims(self) -> tuple[Statement, ...]:
-        return keep_promised(self.claims, self.tokens_)
-
-    @classmethod
-    def work(cls, fit: Fit) -> float:
-        """Forward and backward are three passes, of a multiplication for every weight and token."""
-        size = sum(weight.numel() for weight in fit.module_.parameters())
-        return 3.0 * fit.get("n_iter_", 1) * fit.data.size * size / 16
-
-    def _title(self, data: Any) -> str:
-        size = sum(weight.numel() for weight in self.module_.parameters())
-        pairs = f"{len(data):,} pairs, " if data else ""
-        return f"{type(self).__name__}  {pairs}EncoderDecoder of {size:,} weights"
-
-    def _check_restored(self, attributes: dict[str, Any]) -> None:
-        net, n = attributes["module_"], len(self.tokens_)
-        config = net.config or {}
-        if net.name != "EncoderDecoder" or not config.get("n_tokens") == self.n_features_in_ == n:
-            raise ValueError(f"its network is no EncoderDecoder of its {n:,} tokens.")
 
 
 def mean_of_tokens(losses: Sequence[Array]) -> float:
