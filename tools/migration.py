@@ -77,6 +77,7 @@ PAIRS = (
         {"n_components": 3},
     ),
     Pair("KMeans", "sklearn.cluster.KMeans", {"n_clusters": 3}),
+    Pair("AgglomerativeClustering", "sklearn.cluster.AgglomerativeClustering", {"n_clusters": 3}),
     Pair("MiniBatchKMeans", "sklearn.cluster.MiniBatchKMeans", {"n_clusters": 3}),
     Pair("GaussianMixture", "sklearn.mixture.GaussianMixture", {"n_components": 3}),
     *(
