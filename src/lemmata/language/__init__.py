@@ -3,6 +3,7 @@
 tokens.py, corpus.py    characters, words, byte pairs; texts as one array
 counts.py, ngrams.py    interpolated Kneser–Ney: the model to beat
 networks.py, gpt.py     GPT
+corruption.py, bert.py  BERT: hidden words, and whether one part of a text follows another
 translate.py            Translator: an encoder reads a text, a decoder writes another
 base.py, sampling.py    what all have in common: perplexities, and drawing of texts
 """
@@ -17,8 +18,9 @@ __getattr__, __dir__, __all__ = lazily(
         "ngrams": "NGram",
         "counts": "KneserNey RunCounts",
         "gpt": "GPT",
+        "bert": "BERT",
         "translate": "Translator",
-        "networks": "GPTNet",
+        "networks": "GPTNet BERTNet HeadNet",
         "base": "TextPerplexity",
         "sampling": "shape_probabilities",
     },

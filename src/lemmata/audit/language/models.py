@@ -190,7 +190,9 @@ def _module_fit(fit: k.Fit, name: str) -> k.Fit:
     import torch
 
     rows = example_rows(fit, caching.ROWS)
-    attributes = {"module_": fit.module_, "properties": {name: PropertyRequest()}}
+    declared = fit.module_.declares
+    where = declared[name] if isinstance(declared, Mapping) else {}
+    attributes = {"module_": fit.module_, "properties": {name: PropertyRequest(**where)}}
     return k.Fit(None, Examples((torch.from_numpy(rows),)), attributes=attributes)
 
 
@@ -230,7 +232,7 @@ def _statement_errors(fit: k.Fit) -> Mapping[str, float | None]:
     return errors
 
 
-def _unsound(fit: k.Fit) -> Iterator[str]:
+def unsound_network(fit: k.Fit) -> Iterator[str]:
     yield from (f"module_.{wrong}" for wrong in unsound_tensors(fit))
     known = fit.module_.config["n_tokens"]
     if not known == len(fit.tokens_) == fit.n_features_in_:
@@ -238,7 +240,7 @@ def _unsound(fit: k.Fit) -> Iterator[str]:
 
 
 GPT_CLAIMS: tuple[Any, ...] = (
-    attributes_sound({"loss_": ">=0"}, _unsound),
+    attributes_sound({"loss_": ">=0"}, unsound_network),
     statements_true(
         _statement_errors,
         cost=lambda fit: cost_of_tokens(fit, 2.0 * min(fit.data.size, STATED)),

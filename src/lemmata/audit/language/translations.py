@@ -22,12 +22,12 @@ from lemmata.audit.language.models import (
     LookAhead,
     cost_of_tokens,
     look_ahead,
+    unsound_network,
 )
 from lemmata.audit.language.ngrams import best_ngram, held_out
 from lemmata.audit.language.texts import text_restored
 from lemmata.audit.nets.changes import SAME, judge_change
 from lemmata.audit.nets.modules import Copy, Examples, copy_of
-from lemmata.audit.nets.stated import unsound_tensors
 
 Array = np.ndarray
 
@@ -202,15 +202,8 @@ def _statement_errors(fit: k.Fit) -> Mapping[str, float | None]:
     return errors
 
 
-def _unsound(fit: k.Fit) -> Iterator[str]:
-    yield from (f"module_.{wrong}" for wrong in unsound_tensors(fit))
-    known = fit.module_.config["n_tokens"]
-    if not known == len(fit.tokens_) == fit.n_features_in_:
-        yield f"its network knows {known:,} tokens, tokens_ {len(fit.tokens_):,}, n_features_in_ is {fit.n_features_in_:,}"
-
-
 TRANSLATOR_CLAIMS: tuple[Any, ...] = (
-    attributes_sound({"loss_": ">=0"}, _unsound),
+    attributes_sound({"loss_": ">=0"}, unsound_network),
     statements_true(
         _statement_errors,
         cost=lambda fit: cost_of_tokens(fit, float(fit.data.size * min(1.0, STATED / max(len(fit.data.x), 1)))),

@@ -1,0 +1,164 @@
+"""Claims about models of hidden words: better on held-out text than counting, and whether a second part follows the first.
+
+Every seventh token of a text is hidden, and the network says what stood there. What is hidden is hidden here: nothing can leak.
+Counting sees the words before; a network that reads both sides and is no better has learned little.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from lemmata.audit.kernel import claims as k
+from lemmata.audit.kernel.attributes import attributes_sound, discrepancy, statements_true
+from lemmata.audit.kernel.concentration import clopper_pearson
+from lemmata.audit.kernel.held_out import beats, mean_gain
+from lemmata.audit.language.models import CAP, RISK, batch_agrees, cost_of_tokens, unsound_network
+from lemmata.audit.language.ngrams import best_ngram, held_out
+
+Array = np.ndarray
+
+EOS, CLS, SEP, MASK, SPECIAL = 2, 3, 4, 5, 6
+EVERY, THIRD, STATED = 7, 3, 2**15
+BLOCK, BLOCKS = 64, 1000  # tokens of a block at least, blocks at most
+AT_ONCE = 2**13  # tokens
+
+
+def cut_texts(tokens: Array, length: int) -> Iterator[tuple[int, int]]:
+    """The pieces of at most so many tokens of texts that end with EOS, which is left out."""
+    begin = 0
+    for end in [*np.flatnonzero(tokens == EOS).tolist(), len(tokens)]:
+        for start in range(begin, end, length):
+            yield start, min(start + length, end)
+        begin = end + 1
+
+
+def masked_losses(fit: k.Fit, tokens: Array) -> Array:
+    """(N,): −ln P of every seventh token, all of these hidden, by the network itself; NaN of the others."""
+    import torch
+
+    net = fit.module_.eval()
+    device, found = next(net.parameters()).device, np.full(len(tokens), np.nan)
+    hidden = (np.arange(len(tokens)) % EVERY == THIRD) & (tokens >= SPECIAL)
+    given = np.where(hidden, MASK, tokens).astype(np.int64)
+    pieces = sorted(cut_texts(tokens, int(net.context) - 2), key=lambda one: one[1] - one[0])
+    rows = max(1, AT_ONCE // int(net.context))
+    for at in range(0, len(pieces), rows):
+        some = pieces[at : at + rows]
+        x = np.zeros((len(some), 2 + some[-1][1] - some[-1][0]), np.int64)
+        x[:, 0] = CLS
+        for row, (start, stop) in enumerate(some):
+            x[row, 1 : stop - start + 1], x[row, stop - start + 1] = given[start:stop], SEP
+        with torch.no_grad():
+            # scores of the places that count alone: all of them are a table of tokens × vocabulary
+            z = net.body(torch.from_numpy(x).to(device), padding=torch.from_numpy(x != 0).to(device))  # fmt: skip
+            for row, (start, stop) in enumerate(some):
+                own = np.flatnonzero(hidden[start:stop])
+                if len(own):
+                    logs = torch.log_softmax(net.word_scores(z[row, torch.from_numpy(own + 1)]).double(), 1)  # fmt: skip
+                    found[start + own] = -logs.cpu().numpy()[np.arange(len(own)), tokens[start + own]]  # fmt: skip
+    return found
+
+
+def _kept_tokens(fit: k.Fit) -> float:
+    return 0.0 if fit.data.kept is None else float(fit.data.kept.n_tokens)
+
+
+@k.fact(cost=lambda fit: cost_of_tokens(fit, _kept_tokens(fit)))
+def held_out_masked(fit: k.Fit) -> Array:
+    return masked_losses(fit, held_out(fit).tokens)
+
+
+@k.statistical(
+    "hidden words of held-out text, every seventh, cost fewer nats than under interpolated Kneser–Ney from the words before, "
+    "at its best order up to 8, counted from the training text",
+    "ML Self-supervised Learning",
+    confidence=1 - RISK,
+    needs=(best_ngram, held_out_masked),
+)
+def beats_left_ngrams(fit: k.Fit) -> k.Evidence:
+    """Mean gains of blocks of consecutive tokens, taken as independent draws; losses are capped at 2 ln V."""
+    counted, ours = best_ngram(fit), held_out_masked(fit)
+    cap, n, scored = CAP * math.log(len(fit.tokens_)), len(ours), np.isfinite(ours)
+    size = max(BLOCK, math.ceil(n / BLOCKS))
+    gains = np.where(scored, np.minimum(counted.losses, cap) - np.minimum(ours, cap), 0.0)
+    whole = n // size
+    cut = (whole, size)
+    sums, counts = (one[: whole * size].reshape(cut).sum(1) for one in (gains, scored))
+    means = sums[counts > 0] / counts[counts > 0]
+    if len(means) < 20:
+        return k.unknown(f"the held-out text has {n:,} tokens; {20 * BLOCK:,} are needed")
+    pair = float(ours[scored].mean()), float(counted.losses[scored].mean())
+    note = f"{pair[0]:.4g} nats per hidden word, {counted.order}-grams {pair[1]:.4g}; {len(means):,} blocks of {size}"
+    found = mean_gain(means, RISK, -cap, cap)
+    advice = "counting the words before is better: train longer"
+    return beats(found, note, advice, unit="gain in nats", uncapped=pair[1] - pair[0])
+
+
+@k.statistical(
+    "of held-out pairs, half of which are two parts of a text, the network tells which are better than by chance",
+    "ML Self-supervised Learning",
+    confidence=1 - RISK,
+    cost=lambda fit: cost_of_tokens(fit, _kept_tokens(fit)),
+)
+def tells_next(fit: k.Fit) -> k.Evidence:
+    """A piece is cut in the middle; every other one gets the second part of the piece before."""
+    import torch
+
+    net, tokens = fit.module_.eval(), held_out(fit).tokens
+    if not net.config["next_sentence"]:
+        return k.unknown("the network was not asked in training: next_sentence=0")
+    pieces = [one for one in cut_texts(tokens, int(net.context) - 3) if one[1] - one[0] >= 4]
+    if len(pieces) < 50:
+        return k.unknown(f"{len(pieces)} held-out pieces of 4 tokens and more; 50 are needed")
+    rows = []
+    for i, (start, stop) in enumerate(pieces):
+        half = (start + stop) // 2
+        own, other = tokens[half:stop], tokens[slice(*pieces[i - 1])]
+        b = other[-len(own) :] if i % 2 else own
+        rows.append(np.concatenate([[CLS], tokens[start:half], [SEP], b, [SEP]]).astype(np.int64))
+    said = np.empty(len(rows), bool)
+    device = next(net.parameters()).device
+    for at in range(0, len(rows), 64):
+        some = rows[at : at + 64]
+        x, segments = np.zeros((2, len(some), max(map(len, some))), np.int64)
+        for row, one in enumerate(some):
+            x[row, : len(one)] = one
+            segments[row, int((one == SEP).argmax()) + 1 : len(one)] = 1
+        parts = [torch.from_numpy(one).to(device) for one in (x, segments, x != 0)]
+        with torch.no_grad():
+            said[at : at + 64] = (net.follows(net.body(*parts)[:, 0])[:, 0] > 0).cpu().numpy()
+    right = int((said == (np.arange(len(rows)) % 2 == 0)).sum())
+    low, high = clopper_pearson(right, len(rows), 2 * RISK)
+    note = f"{right:,} of {len(rows):,}"
+    if low > 0.5:
+        return k.at_least(low, 0.5, unit="accuracy at least", note=note)
+    if high < 0.5:
+        return k.at_least(high, 0.5, "its answers are wrong: train longer", unit="accuracy at most", note=note)  # fmt: skip
+    return k.unknown(f"{note}: too few to tell, or it cannot")
+
+
+def _statement_errors(fit: k.Fit) -> Mapping[str, float | None]:
+    exact = 3e-5  # float32 scores of order 10, summed in other batches
+    losses = masked_losses(fit, fit.data.tokens[:STATED])
+    pairs = [("loss_", losses)]
+    if fit.get("test_loss_") is not None and fit.data.kept is not None:
+        pairs.append(("test_loss_", held_out_masked(fit)))
+    means = {name: float(np.nanmean(one)) if np.isfinite(one).any() else 0.0 for name, one in pairs}
+    return {name: discrepancy(fit.get(name), mean, 1 + mean, exact) for name, mean in means.items()}
+
+
+BERT_CLAIMS: tuple[Any, ...] = (
+    attributes_sound({"loss_": ">=0"}, unsound_network),
+    statements_true(
+        _statement_errors,
+        cost=lambda fit: cost_of_tokens(fit, 1.0 * min(fit.data.size, STATED)),
+        needs=(held_out_masked,),
+    ),
+    beats_left_ngrams,
+    tells_next,
+)
+BERT_MORE_CLAIMS: tuple[Any, ...] = (batch_agrees,)
