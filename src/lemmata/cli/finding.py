@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import re
-import shlex
 import textwrap
-from collections.abc import Iterator
 from inspect import getdoc, signature
 from typing import Annotated, Any
 
@@ -120,27 +118,23 @@ def which(
     """Say what is in a file, which models suit it and why, with commands that run as printed.
 
     Of a large text only the beginning is read."""
-    from lemmata.data import inspect_file
+    from lemmata.data import inspect_file, suggest_models
 
     found = inspect_file(data)
     facts = _describe_file(found)
-    proposals = [(model, why, _complete(words)) for model, why, words in _propose(found, target)]
+    names = [one.name for one in found.columns]
+    if target is not None and target not in names:
+        hint = shell.nearest(target, names) if names else f"; this is no table, but {found.kind}."
+        raise typer.BadParameter(f"there is no column {target!r}{hint}", param_hint="--target")
+    suggested = suggest_models(found, target)
     if as_json:
-        names = ("model", "why", "command")
         return shell.print_json(
             {"file": data, "kind": found.kind, "rows": found.n_rows, "facts": facts,
-             "models": [dict(zip(names, one, strict=True)) for one in proposals]}
+             "models": [one._asdict() for one in suggested]}
         )  # fmt: skip
     shell.say("\n".join(facts))
-    for model, why, command in proposals:
-        shell.say(f"\n{model}: {why}\n  $ {command}")
-
-
-def _complete(words: str) -> str:
-    """A command line from its arguments: a fit is saved."""
-    if words.startswith(("diagnose", "which")):
-        return f"lemmata {words}"
-    return f"lemmata fit {words} --save model.lemma"
+    for one in suggested:
+        shell.say(f"\n{one.model}: {one.why}\n  $ {one.command}")
 
 
 def _describe_file(found: Any) -> list[str]:
@@ -166,106 +160,6 @@ def _describe_file(found: Any) -> list[str]:
         worst = max((one for one in found.columns if one.missing < 1), key=lambda one: one.missing)
         lines.append(f"  cells are empty, most in {worst.name} ({worst.missing:.0%})")
     return lines
-
-
-# For data that is no table: models, why, and the arguments of `lemmata fit`.
-BY_KIND = {
-    "ratings": (
-        ("diagnose", "how much of the matrix these entries determine", "diagnose {} --rank 10"),
-        ("ALS", "low-rank completion, for recommendations", "als {} --test 0.1"),
-    ),
-    "labelled texts": (("FastTextClassifier", "classes of texts, in seconds", "fasttextclassifier {}"),),
-    "texts": (
-        ("SkipGram", "vectors of words (word2vec)", "skipgram {} --set min_count=2"),
-        ("LDA", "topics, a document on each line", "lda {} --set n_components=10"),
-        ("NGram", "what comes next, by counts", "ngram {} --set order=6"),
-    ),
-    "images": (
-        ("Autoencoder", "codes of a few numbers", "autoencoder {}"),
-        ("VAE", "draws new images", "vae {}"),
-    ),
-    "sparse table": (("LogisticRegression", "classes from many sparse columns", "logisticregression {}"),),
-}  # fmt: skip
-
-
-def _propose(found: Any, target: str | None) -> Iterator[tuple[str, str, str]]:
-    """Models for a file, why, and the arguments of `lemmata fit`."""
-    path = shlex.quote(found.path)
-    if found.kind in BY_KIND:
-        yield from ((model, why, words.format(path)) for model, why, words in BY_KIND[found.kind])
-    elif target is not None:
-        yield from _propose_prediction(found, target, path)
-    else:
-        yield from _propose_structure(found, path)
-
-
-def _options(found: Any, besides: str | None = None) -> str:
-    """Options that leave out the columns which are no numbers."""
-    unusable = [one.name for one in found.columns if not one.is_numeric and one.name != besides]
-    return "".join(f" --drop {shlex.quote(name)}" for name in unusable)
-
-
-def _numeric(found: Any, besides: str | None = None) -> list[Any]:
-    columns = [one for one in found.columns if one.is_numeric and one.name != besides]
-    if not columns:
-        raise ValueError(
-            f"{found.path} has no column of numbers{' besides the target' if besides else ''}: no model takes it as it is. "
-            "Turn classes into columns of 0 and 1 (pandas.get_dummies), or save texts as .txt, one on each line."
-        )
-    return columns
-
-
-def _propose_prediction(found: Any, target: str, path: str) -> Iterator[tuple[str, str, str]]:
-    by_name = {one.name: one for one in found.columns}
-    if target not in by_name:
-        raise typer.BadParameter(
-            f"there is no column {target!r}{shell.nearest(target, by_name)}", param_hint="--target"
-        )
-    column, features = by_name[target], _numeric(found, target)
-    rest = f"{path} --target {shlex.quote(target)}{_options(found, target)}"
-    gaps = [one for one in (*features, column) if one.missing]
-    if gaps:
-        raise ValueError(
-            f"cells are empty (most in {max(gaps, key=lambda one: one.missing).name}), and models that predict take no gaps: "
-            "fill or drop them first."
-        )
-    small = found.n_rows <= 20_000
-    few = column.kind == "classes" or (column.kind == "whole number" and column.distinct <= 10)
-    if few:
-        why = f"{target} has {column.distinct} classes; linear, quick, read by its weights"
-        yield "LogisticRegression", why, f"logisticregression {rest}"
-        if small:
-            yield "SVC", "curved boundaries, for some ten thousand rows", f"svc {rest}"
-        yield "MLPClassifier", "a small network, for many rows", f"mlpclassifier {rest}"
-    elif column.is_numeric:
-        why = f"{target} is a number; an interval for every weight"
-        yield "LinearRegression", why, f"linearregression {rest}"
-        if len(features) > 10:
-            yield "LassoCV", f"which of {len(features):,} columns matter", f"lassocv {rest}"
-        if small:
-            yield "SVR", "curved, for some ten thousand rows", f"svr {rest}"
-    else:
-        raise ValueError(
-            f"{target} is {column.kind} of {column.distinct:,} different values; a target is a number, or one of a few classes."
-        )
-
-
-def _propose_structure(found: Any, path: str) -> Iterator[tuple[str, str, str]]:
-    features = _numeric(found)
-    rest = f"{path}{_options(found)}"
-    if len(features) == 1:
-        yield "AR", "one column: a series in the order of its rows", f"ar {rest}"
-    elif any(one.missing for one in features):
-        why = "clusters of rows with empty cells"
-        yield "GaussianMixture", why, f"gaussianmixture {rest} --set n_components=3"
-    else:
-        k, why = min(3, len(features)), f"the main directions of {len(features):,} columns"
-        yield "PCA", why, f"pca {rest} --set n_components={k}"
-        yield "KMeans", "groups of similar rows", f"kmeans {rest} --set n_clusters=3"
-    classes = [one.name for one in found.columns if one.kind == "classes"]
-    if classes:
-        why = f"if {classes[-1]} is what you want to predict"
-        yield "a classifier", why, f"which {path} --target {shlex.quote(classes[-1])}"
 
 
 # --- what a claim means -----------------------------------------------------------------------------------------------

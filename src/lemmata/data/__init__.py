@@ -29,6 +29,7 @@ from lemmata.data.sets import (
     tiny_shakespeare,
     wikitext_2,
 )
+from lemmata.data.suggesting import Suggestion, suggest_models
 from lemmata.data.tables import Matrix, UnreadableData
 from lemmata.data.text_sets import (
     ap_corpus,
@@ -40,9 +41,9 @@ from lemmata.data.text_sets import (
 )
 
 __all__ = [
-    "Column", "DataDamaged", "DataNotFound", "Dataset", "FileSummary", "Matrix", "Ratings", "UnreadableData", "a9a",
-    "adult", "ap_corpus", "cache_folder", "california_housing", "compas", "data_folder", "digits", "docstrings",
+    "Column", "DataDamaged", "DataNotFound", "Dataset", "FileSummary", "Matrix", "Ratings", "Suggestion", "UnreadableData",
+    "a9a", "adult", "ap_corpus", "cache_folder", "california_housing", "compas", "data_folder", "digits", "docstrings",
     "fashion_mnist", "filmtrust", "imdb_reviews", "inspect_file", "lee_news", "movielens_1m", "movielens_small",
     "movietweetings", "newsgroups", "olivetti_faces", "read_matrix", "rt_polarity", "spambase", "spoken_digits",
-    "time_series", "tiny_shakespeare", "trec_questions", "wikitext_2", "word_evaluation",
+    "suggest_models", "time_series", "tiny_shakespeare", "trec_questions", "wikitext_2", "word_evaluation",
 ]  # fmt: skip
