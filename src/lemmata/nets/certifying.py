@@ -30,6 +30,7 @@ from lemmata.audit.nets.changes import PropertyRequest
 from lemmata.audit.nets.dependence import PROPERTIES
 from lemmata.audit.nets.gradients import LOSSES, loss_by_name
 from lemmata.audit.nets.modules import Examples, floats_in, row_and_call_cost
+from lemmata.audit.selfsup import SELFSUP_MORE_CLAIMS, VIEW_CLAIMS
 from lemmata.core.certificate import Certificate, Fit
 from lemmata.core.certification.certify import Request
 from lemmata.registry import require
@@ -69,6 +70,8 @@ def certify_module(
         permutation of the pixels, and each in its window of so many rows up and columns to each side. ``{"cached": step}``:
         tokens in portions, step(module, tokens, past) → (scores, past), have the scores of all at once. ``{"batched": call}``:
         prompts padded on either side, call(module, tokens, real) → scores, have the scores that they have alone.
+        ``{"views": augment}``: an encoder, of which (batch, generator) → batch, or two of these, make two views; with
+        ``{"views": {"step": augment, "baseline": module}}`` it is compared with this untrained network instead of raw input.
     X_test, y_test : rows that the module was not trained on
     """
     examples = _examples(module, X, "X")
@@ -85,7 +88,10 @@ def certify_module(
         test = _examples(module, X_test, "X_test")
         attributes |= {"X_test": test, "y_test": _targets(y_test, test, "y_test")}
     fit = Fit(_NoModel(), examples, targets, attributes=attributes)
-    checked = (*MODULE_CLAIMS, *_about_new_rows(fit), *occasional_claims(fit))
+    about_rows = _about_new_rows(fit)
+    if "views" in requested:
+        about_rows = VIEW_CLAIMS if targets is None else (*VIEW_CLAIMS, *SELFSUP_MORE_CLAIMS)
+    checked = (*MODULE_CLAIMS, *about_rows, *occasional_claims(fit))
     size = sum(parameter.numel() for parameter in module.parameters())
     shape = " × ".join(f"{side:,}" for side in examples.first.shape)
     title = f"{type(module).__module__.split('.')[0]} {type(module).__name__}  {shape}, {size:,} weights"  # fmt: skip
@@ -160,20 +166,19 @@ def _parse_properties(properties: Any) -> dict[str, PropertyRequest]:
         properties = (properties,)
     found = {}
     for name in properties:
-        if name not in PROPERTIES:
-            raise ValueError(f"properties name {name!r}; there are {', '.join(PROPERTIES)}.")
+        if name not in (*PROPERTIES, "views"):
+            raise ValueError(f"properties name {name!r}; there are {', '.join(PROPERTIES)}, views.")
         where: Any = properties[name] if hasattr(properties, "keys") else {}
         if isinstance(where, int) and not isinstance(where, bool):
             where = {"axis": where}
-        elif callable(where):
+        elif callable(where) or name == "views" and isinstance(where, (tuple, list)):
             where = {"step": where}
         elif isinstance(where, str):
             where = {"mask" if name in ("padding", "batched") else "argument": where}
-        strange = set(where or {}) - {"argument", "axis", "mask", "order", "window", "step", "sides"}  # fmt: skip
-        if strange:
+        known = ("argument", "axis", "mask", "order", "window", "step", "sides", "baseline")
+        if strange := set(where or {}) - set(known):
             raise ValueError(
-                f"properties[{name!r}] names {sorted(strange)[0]!r}; pass argument=, axis=, mask=, order=, window=, step= or "
-                "sides=."
+                f"properties[{name!r}] names {sorted(strange)[0]!r}; pass {'=, '.join(known)}=."
             )
         found[name] = PropertyRequest(**(where or {}))
     return found

@@ -157,7 +157,9 @@ class SelfSupervised(KeepsTestRows, ClassNamePrefixFeaturesOutMixin, RowTransfor
 
     def _problem(self, data: Blocks) -> Any:
         found = super()._problem(data)
-        found.whole_batches = True  # a rest of one row has nothing to be compared with
+        for one in (found, found.validation):
+            if one is not None:
+                one.whole_batches = True  # a rest of one row has nothing to be compared with
         return found
 
     def _conclude(

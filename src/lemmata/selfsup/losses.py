@@ -98,7 +98,11 @@ def match(u: Tensor, v: Tensor, scale: Tensor | float, same: Tensor | None = Non
         Where caption j is that of image i, too: the targets are then shared among them evenly.
     """
     check_pairs(u, v)
-    s = F.normalize(u, dim=1) @ F.normalize(v, dim=1).T * torch.as_tensor(scale).exp()
+    s = (
+        F.normalize(u, dim=1)
+        @ F.normalize(v, dim=1).T
+        * torch.as_tensor(scale, dtype=u.dtype).exp()
+    )
     targets = torch.eye(len(s), device=s.device, dtype=s.dtype) if same is None else same.to(s)
     rows, columns = (t / t.sum(dim=1, keepdim=True) for t in (targets, targets.T))
     images = F.cross_entropy(s, rows, reduction="none")

@@ -114,7 +114,7 @@ def _fit_probe(kind: str, train: Array, y: Array, rows: Array) -> Array:
 
     import lemmata
 
-    last: Any = lemmata.LogisticRegression(C=0.1)
+    last: Any = lemmata.LogisticRegression(C=0.1, max_iter=300, tol=1e-2)  # more changes no label
     if kind == "neighbours":
         last = lemmata.KNeighborsClassifier(min(NEIGHBOURS, len(y)), weights="distance")
     with lemmata.config(certificate=False):

@@ -40,7 +40,7 @@ def entropy_rank(h: Array) -> float:
 
 def _cost(fit: k.Fit) -> float:
     """Of the singular values."""
-    n, d = min(f.count_new(fit), f.MOST), int(fit.get("n_outputs_", f.MOST))
+    n, d = min(f.count_new(fit), f.MOST), f.width_of(fit)
     return 4.0 * n * d * min(n, d) / k.PRODUCTS
 
 

@@ -93,13 +93,16 @@ def cost_of_rows(times: float, most: int = MOST) -> Any:
 
 def count_new(fit: k.Fit) -> int:
     test, kept = fit.get("X_test"), fit.get("test_rows_")
-    return (
-        fit.data.shape[0]
-        if test is None and kept is None
-        else len(kept)
-        if test is None
-        else test.shape[0]
-    )
+    if test is not None:
+        return int(test.shape[0])
+    return int(fit.data.shape[0] if kept is None else len(kept))
+
+
+@k.fact(cost=k.free)
+def width_of(fit: k.Fit) -> int:
+    """Return the number of features of a row."""
+    rows = modules.examples_of(fit, 2)
+    return int(modules.copy_of(fit).output(rows)[0].numel())
 
 
 @k.fact(cost=cost_of_rows(1.0), needs=(new_rows,))
@@ -143,7 +146,10 @@ def _call(augment: Any, batch: Any, rng: Any) -> Any:
     except ValueError:  # built in
         wanted = 2
     with torch.no_grad():
-        found = augment(batch.clone(), rng) if wanted > 1 else augment(batch.clone())
+        try:
+            found = augment(batch.clone(), rng) if wanted > 1 else augment(batch.clone())
+        except Exception as error:
+            raise k.CannotTell(f"the views cannot be drawn: {error}") from error
     if found.shape != batch.shape or not bool(torch.isfinite(found).all()):
         why = f"a view of shape {tuple(found.shape)} of a batch of {tuple(batch.shape)}, or not finite"
         raise k.CannotTell(why)

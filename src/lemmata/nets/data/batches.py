@@ -189,7 +189,8 @@ class Rows(Data):
         yield from self._walk(order, size, start, share)
 
     def in_order(self, size):
-        yield from self._walk(np.arange(self.n), size, 0, ALONE)
+        whole = self.n // size * size if self.whole_batches else 0
+        yield from self._walk(np.arange(whole or self.n), size, 0, ALONE)
 
     def _walk(self, order: Array, size: int, start: int, share: Share) -> Iterator[Batch]:
         scaled = 4 if self.scale_bytes else 1

@@ -83,7 +83,11 @@ class NeuralPredictor(Neural, Supervised):
                 raise ValueError(
                     f"net__{next(iter(options))} is given, but net is a module that is built already; pass its class."
                 )
-            return self._begin_with(self.net)
+            # features to be fine-tuned get a linear map of as many outputs as are needed
+            extend = getattr(self.net, "with_outputs", None)
+            if extend is None:
+                return self._begin_with(self.net)
+            return self._begin_with(partial(extend, self._n_outputs(), self.input_shape_))
         cls, shape = storage.network_class(self.net), self.input_shape_
         return self._begin_with(
             partial(storage.build_network, cls, shape, self._n_outputs(), options)

@@ -1,0 +1,182 @@
+"""Encoders without labels on Fashion-MNIST: ./run bench selfsup, or python -m bench.selfsup PART …
+
+    losses      ours, a reference by the formulas, and lightly's where it is installed, on the same tensors
+    step        an update of SimCLR against the loop by hand, and the share of it that two views of 256 images take
+    quality     probes after so many epochs: python -m bench.selfsup quality --method SimCLR --epochs 4 [--test]
+
+Of the 60,000 training images the first 5,000 are set apart for choosing; the test images are looked at with --test, once.
+Seconds are those of one thread's CPU.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+
+import numpy as np
+import torch
+
+import lemmata
+from lemmata.data import fashion_mnist
+from lemmata.nets import ConvNet
+from lemmata.selfsup import FeatureNet, JointEmbedding, losses, probe
+from lemmata.selfsup.views import choose_views
+
+APART, BATCH, WIDTHS = 5000, 256, (32, 64, 128)
+LABELS = (None, 1000, 100)
+
+
+def images(part: str) -> tuple[np.ndarray, np.ndarray]:
+    found = fashion_mnist(part)
+    return found.X.astype(np.float32).reshape(-1, 1, 28, 28), found.y
+
+
+def compare_losses() -> None:
+    """Print the largest difference of each loss to lightly's on the same tensors."""
+    try:
+        from lightly.loss import NegativeCosineSimilarity, NTXentLoss, VICRegLoss
+    except (ImportError, RuntimeError):  # torchvision of another build
+        return print("losses: lightly is not installed; tests/selfsup compares them with the formulas")  # fmt: skip
+    torch.manual_seed(0)
+    worst = dict.fromkeys(("contrast", "predict", "regularise"), 0.0)
+    for _ in range(20):
+        z, z_plus = torch.randn(2, 64, 32, dtype=torch.float64).unbind()
+        ours = {
+            "contrast": losses.contrast(z, z_plus, 0.2).mean(),
+            "predict": losses.predict(z, z_plus).mean(),
+            "regularise": losses.regularise(z, z_plus),
+        }
+        theirs = {
+            "contrast": NTXentLoss(temperature=0.2)(z, z_plus),
+            "predict": 2 + 2 * NegativeCosineSimilarity()(z, z_plus),
+            "regularise": VICRegLoss()(z, z_plus),
+        }
+        worst = {k: max(v, abs(float(ours[k] - theirs[k]))) for k, v in worst.items()}
+    for name, far in worst.items():
+        print(f"{name:<12} at most {far:.1e} from lightly's")
+
+
+def compare_steps(rounds: int = 5, steps: int = 10) -> None:
+    """Print CPU seconds of an update: ours in a fit, by hand, and the views of a batch."""
+    X = images("train")[0][: BATCH * steps]
+    views = choose_views(None, X.shape[1:])
+    best = {"ours": np.inf, "by hand": np.inf, "views": np.inf}
+    for _ in range(rounds):
+        for name, run in (("ours", fit), ("by hand", loop), ("views", draw)):
+            best[name] = min(best[name], run(X, steps, views))
+    ms = {name: 1000 * seconds / steps for name, seconds in best.items()}
+    ahead = 100 * (ms["ours"] / ms["by hand"] - 1)
+    print(f"an update of SimCLR: {ms['ours']:.0f} ms, by hand {ms['by hand']:.0f} ms: {ahead:+.1f} %")  # fmt: skip
+    print(f"two views of {BATCH} images: {ms['views']:.0f} ms, {100 * ms['views'] / ms['ours']:.1f} % of an update")  # fmt: skip
+
+
+def network() -> JointEmbedding:
+    return JointEmbedding(FeatureNet(ConvNet((1, 28, 28), 1, widths=WIDTHS)))
+
+
+def fit(X: np.ndarray, steps: int, views) -> float:
+    """CPU seconds of an epoch, without what begins and ends a fit."""
+    from lemmata.nets.data.batches import Rows
+    from lemmata.nets.training.algorithm import Training
+    from lemmata.selfsup.objectives import NTXent
+
+    training = Training(network(), NTXent(views), learning_rate=2e-3, batch_size=BATCH, epochs=1)
+    data = Rows(X.reshape(len(X), -1), shape=X.shape[1:])
+    data.whole_batches = True
+    state = training.init(data, np.random.default_rng(0))
+    began = time.process_time()
+    state = training.step(state, data)
+    while state.batch:
+        state = training.step(state, data)
+    return time.process_time() - began
+
+
+def loop(X: np.ndarray, steps: int, views) -> float:
+    """The same in plain PyTorch."""
+    net, rng = network().to(memory_format=torch.channels_last), torch.Generator().manual_seed(0)
+    optimizer = torch.optim.AdamW([w for w in net.parameters() if w.requires_grad], 2e-3, fused=True)  # fmt: skip
+    rows, began = torch.from_numpy(X), time.process_time()
+    for part in torch.randperm(len(X)).split(BATCH):
+        z, z_plus = net.project(torch.cat(views(rows[part], rng))).chunk(2)
+        loss = losses.contrast(z, z_plus, 0.2).mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    return time.process_time() - began
+
+
+def draw(X: np.ndarray, steps: int, views) -> float:
+    rng, rows, began = torch.Generator().manual_seed(0), torch.from_numpy(X), time.process_time()
+    for part in torch.arange(len(X)).split(BATCH):
+        views(rows[part], rng)
+    return time.process_time() - began
+
+
+def measure_quality(method: str, epochs: int, test: bool, options: dict, rows: int, labels: int) -> None:  # fmt: skip
+    """Print what probes make of the features, and whether the claims hold."""
+    X, y = images("train")
+    if test:
+        new, truth = images("test")
+    else:
+        new, truth = X[:APART], y[:APART]
+    X, y = X[APART : APART + rows], y[APART : APART + rows]
+    began, pool = time.process_time(), options.pop("pool", "max")
+    model = getattr(lemmata, method)(
+        net_options={"widths": WIDTHS, "pool": pool}, max_iter=epochs, random_state=0, **options
+    )
+    with lemmata.config(certificate=False):
+        model.fit(X)
+    minutes = (time.process_time() - began) / 60
+    name = ", ".join(f"{key}={value}" for key, value in options.items()) or "defaults"
+    print(
+        f"{method}, {name}, pool={pool}: {epochs} epochs of {len(X):,}, {minutes:.1f} CPU minutes",
+        flush=True,
+    )
+    print("spread of z:", " ".join(f"{one:.2f}" for one in model.trace_.extras["spread"][1:]))
+    for some in LABELS if test else (labels, 1000, 100):
+        print(probe(model, X, y, new, truth, labels=some), flush=True)
+    if test:
+        print(model.certify(X, y, X_test=new, y_test=truth, seconds=300), flush=True)
+        fine_tune(model, X, y, new, truth)
+
+
+def fine_tune(model, X, y, new, truth, labels: int = 1000) -> None:
+    """Print the accuracy of fine-tuning on few labels against training the same network from scratch."""
+    some = np.random.default_rng(0).permutation(len(X))[:labels]
+    settings = {"max_iter": 20, "random_state": 0}
+    hits = []
+    for net in (model.encoder_, FeatureNet(ConvNet((1, 28, 28), 1, widths=WIDTHS))):
+        with lemmata.config(certificate=False):
+            tuned = lemmata.NeuralClassifier(net, **settings).fit(X[some], y[some])
+        hits.append(tuned.predict(new) == truth)
+    only = [int((a & ~b).sum()) for a, b in (hits, hits[::-1])]
+    print(f"fine-tuned with {labels:,} labels {hits[0].mean():.4f}, from scratch {hits[1].mean():.4f}; right alone {only[0]}, {only[1]}")  # fmt: skip
+
+
+def main() -> None:
+    compare_losses()
+    compare_steps()
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser()
+    parser.add_argument("part", choices=("losses", "step", "quality", "all"), nargs="?", default="all")  # fmt: skip
+    parser.add_argument("--method", default="SimCLR", choices=("SimCLR", "BYOL", "VICReg"))
+    parser.add_argument("--epochs", type=int, default=4)
+    parser.add_argument("--rows", type=int, default=55_000)
+    parser.add_argument("--labels", type=int, default=20_000)
+    parser.add_argument("--test", action="store_true")
+    parser.add_argument("--set", nargs="*", default=[], metavar="KEY=VALUE")
+    given = parser.parse_args()
+    torch.set_num_threads(1)
+    if given.part == "quality":
+        import ast
+
+        chosen = {key: ast.literal_eval(value) for key, value in (one.split("=") for one in given.set)}  # fmt: skip
+        measure_quality(given.method, given.epochs, given.test, chosen, given.rows, given.labels)
+    elif given.part == "losses":
+        compare_losses()
+    elif given.part == "step":
+        compare_steps()
+    else:
+        main()
