@@ -17,6 +17,7 @@ __getattr__, __dir__, __all__ = lazily(
         "training.losses": "Objective Terms objective CrossEntropy Huber",
         "training.rules": "Alternating Extragradient Players Synchronous",
         "training.optimisers": "WarmUp OneCycle",
+        "training.transfer": "Transfer",
         "training.devices": "processes",
         "estimators.networks": "FeedForward AutoencoderNet Reconstruction",
         "mlp.network": "MLP",

@@ -171,7 +171,7 @@ def _parse_properties(properties: Any) -> dict[str, PropertyRequest]:
         where: Any = properties[name] if hasattr(properties, "keys") else {}
         if isinstance(where, int) and not isinstance(where, bool):
             where = {"axis": where}
-        elif callable(where) or name == "views" and isinstance(where, (tuple, list)):
+        elif callable(where) or (name == "views" and isinstance(where, (tuple, list))):
             where = {"step": where}
         elif isinstance(where, str):
             where = {"mask" if name in ("padding", "batched") else "argument": where}

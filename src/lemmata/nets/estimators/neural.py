@@ -40,6 +40,7 @@ from lemmata.nets.estimators import storage
 from lemmata.nets.estimators.history import History
 from lemmata.nets.estimators.inputs import flatten, run_rows
 from lemmata.nets.estimators.storage import Network
+from lemmata.nets.training.transfer import Transfer
 from lemmata.registry import require
 
 Array = np.ndarray
@@ -101,6 +102,8 @@ class Neural(Model):
     device: Any = parameter("auto", str).doc("""
         The device of torch, such as "cpu" or "cuda"; "auto" chooses one.""")
     warm_start: bool = common.warm_start().doc("Begin at the weights of the last fit.")
+    transfer: Any = parameter(None, Transfer, None).doc("""
+        `Transfer(…)`: weights of another network to begin at, layers that are frozen or slow.""")
     callbacks: Any = parameter(None, list, tuple, None).doc("""
         Each is called with the `Solution` so far after every step: an epoch, or some 2 s of a
         longer one.""")
@@ -140,7 +143,9 @@ class Neural(Model):
         """The network of the last fit in a warm start, else what makes a new one."""
         torch = require("torch", "deep", what=type(self).__name__)
         warm = self.warm_start and isinstance(getattr(self, "module_", None), torch.nn.Module)
-        return self.module_ if warm else make
+        if warm or self.transfer is None:
+            return self.module_ if warm else make
+        return partial(self.transfer.begin, make)
 
     def _training(self, net: Any, rows: int) -> Any:
         """The algorithm of these parameters for a network and so many rows."""
@@ -153,6 +158,7 @@ class Neural(Model):
             warmup=self.warmup, epochs=self.max_iter, batch_size=min(self.usual_batch, rows) if auto else self.batch_size,
             accumulate=self.accumulate, clip=self.clip, ema=self.ema, augment=self.augment, score=self._score(),
             precision=self.precision, layout=self.layout, device=self.device, batches_per_step="auto", rule=self._rule(),
+            rates={} if self.transfer is None else self.transfer.rates,
         )  # fmt: skip
 
     @property
@@ -362,7 +368,7 @@ class Neural(Model):
 
     def stored_parameters(self) -> dict[str, Any]:
         """The parameters as a file can hold them: classes, modules and functions by name."""
-        parameters = self.get_params(deep=False)
+        parameters = {**self.get_params(deep=False), "transfer": None}
         return {name: storage.to_stored(value) for name, value in parameters.items()}
 
     def stored_attributes(self) -> dict[str, Any]:

@@ -7,6 +7,7 @@ rules.py        which gradients make an update: descent, or a game of two player
 losses.py       objectives: names, functions, objectives of a whole network; which layer gave the first NaN
 optimisers.py   torch's, behind our names; the learning rate of every update
 counting.py     the work of a batch in counted operations
+transfer.py     weights of another network to begin at, frozen layers, rates by layer
 devices.py      device, precision and layout; torch's generator; several processes
 """
 
@@ -21,6 +22,7 @@ __getattr__, __dir__, __all__ = lazily(
         "losses": "Objective Terms objective CrossEntropy Huber",
         "rules": "Alternating Extragradient LossDescent Players Synchronous",
         "optimisers": "WarmUp OneCycle",
+        "transfer": "Transfer",
         "devices": "processes",
     },
     extra=("torch", "deep"),

@@ -58,6 +58,7 @@ from lemmata.nets.training.trainer import (
     load_arrays,
     weights_to_use,
 )
+from lemmata.nets.training.transfer import freeze_weights
 
 MEASURES = ("running", "evaluated")
 WEIGHTS = ("best", "mean", "raw")
@@ -95,6 +96,8 @@ class Training:
     measure : {"running", "evaluated"}
     rule : Rule, default=LossDescent()
         Which gradients of a batch make an update: of one loss, or of two players in turn, at once or by extragradient.
+    rates : dict of pattern and number, optional
+        Factors of the learning rate by the names of weights, 0: frozen; see transfer.py.
     """
 
     net: nn.Module | Callable[[], nn.Module]
@@ -118,6 +121,7 @@ class Training:
     device: str = "auto"
     measure: str = "running"
     rule: Rule = LossDescent()
+    rates: Mapping[str, float] = field(default_factory=dict)
     _objective: Objective = field(init=False, repr=False)
     # the trainer of the last step, and the state that it is in
     _last: tuple[Trainer, TrainingState] | None = field(default=None, init=False, repr=False)
@@ -274,6 +278,8 @@ class Training:
             found.pop("epochs")  # a finished run can be continued
         if self.rule == LossDescent():
             found.pop("rule")  # as in checkpoints that knew no other
+        if not self.rates:
+            found.pop("rates")
         return found
 
     def marks(self) -> dict[str, str]:
@@ -343,7 +349,8 @@ class Training:
         batches = data.count(self.batch_size)
         updates = None if batches is None or self.epochs is None else self.epochs * batches
         module = place.put(module)
-        options = self.weight_decay, self.optimizer_options
+        freeze_weights(module, self.rates)
+        options = self.weight_decay, self.optimizer_options, self.rates
         return Trainer(
             module,
             self._objective,

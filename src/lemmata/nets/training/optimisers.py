@@ -37,6 +37,7 @@ import numpy as np
 import torch
 from torch import nn
 
+from lemmata.nets.training.transfer import factors_of
 from lemmata.optim.schedules import Constant, Cosine, Schedule, StepDecay, check_range
 
 SCHEDULES = ("constant", "step", "cosine", "one_cycle")
@@ -104,8 +105,11 @@ def _find_optimizer(optimizer: Any) -> OptimizerEntry:
     return OPTIMIZERS[optimizer]
 
 
-def weight_groups(module: nn.Module, weight_decay: float) -> list[dict[str, Any]]:
-    """The weights that are trained, those that decay first: matrices and filters outside of normalisations."""
+def weight_groups(
+    module: nn.Module, weight_decay: float, rates: Mapping[str, float] | None = None
+) -> list[dict[str, Any]]:
+    """The weights that are trained, those that decay first: matrices and filters outside of normalisations. Weights with
+    rates of their own are groups with a "factor"."""
     decaying: list[nn.Parameter] = []
     others: list[nn.Parameter] = []
     seen: set[int] = set()
@@ -115,18 +119,31 @@ def weight_groups(module: nn.Module, weight_decay: float) -> list[dict[str, Any]
             if weight.requires_grad and id(weight) not in seen:
                 seen.add(id(weight))
                 (others if is_norm or weight.ndim < 2 else decaying).append(weight)
-    groups = [
+    groups: list[dict[str, Any]] = [
         {"params": decaying, "weight_decay": weight_decay},
         {"params": others, "weight_decay": 0.0},
     ]
+    if rates:
+        by_name = factors_of([name for name, _ in module.named_parameters()], rates)
+        factors = {id(w): by_name.get(name, 1.0) for name, w in module.named_parameters()}
+        groups = [
+            {**group, "factor": factor, "params": [w for w in group["params"] if factors[id(w)] == factor]}
+            for group in groups
+            for factor in sorted(set(factors.values()))
+        ]  # fmt: skip
     return [group for group in groups if group["params"]]
 
 
 def make_optimizer(
-    optimizer: Any, module: nn.Module, rate: float, weight_decay: float, options: Mapping[str, Any]
+    optimizer: Any,
+    module: nn.Module,
+    rate: float,
+    weight_decay: float,
+    options: Mapping[str, Any],
+    rates: Mapping[str, float] | None = None,
 ) -> torch.optim.Optimizer:
     """An optimiser of the weights of a module."""
-    groups = weight_groups(module, weight_decay)
+    groups = weight_groups(module, weight_decay, rates)
     if not groups:
         raise ValueError(
             f"{type(module).__name__} has no weight to train (none with requires_grad)."

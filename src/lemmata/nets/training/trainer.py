@@ -268,7 +268,7 @@ class Trainer:
         if rate != self.rate:
             self.rate = rate
             for group in self.optimizer.param_groups:
-                group["lr"] = rate
+                group["lr"] = rate * group.get("factor", 1.0)
         if self.clip is not None:
             nn.utils.clip_grad_norm_(self.trained, self.clip)
         self.optimizer.step()
