@@ -150,7 +150,8 @@ def fine_tune(model, X, y, new, truth, labels: int = 1000) -> None:
             tuned = lemmata.NeuralClassifier(net, **settings).fit(X[some], y[some])
         hits.append(tuned.predict(new) == truth)
     only = [int((a & ~b).sum()) for a, b in (hits, hits[::-1])]
-    print(f"fine-tuned with {labels:,} labels {hits[0].mean():.4f}, from scratch {hits[1].mean():.4f}; right alone {only[0]}, {only[1]}")  # fmt: skip
+    tuned, scratch = (hit.mean() for hit in hits)
+    print(f"{labels:,} labels: fine-tuned {tuned:.4f}, from scratch {scratch:.4f}; right alone {only[0]}, {only[1]}")  # fmt: skip
 
 
 def main() -> None:

@@ -247,7 +247,7 @@ BAD = {
     "holds no rows": lambda: lemmata.certify(small(), ROWS[:0]),
     "not finite": lambda: lemmata.certify(small(), ROWS * math.nan),
     "'casual'; there are causal": lambda: lemmata.certify(small(), ROWS, properties="casual"),
-    "pass argument=, axis=, mask=, order=, window= or step=": lambda: lemmata.certify(
+    "pass argument=, axis=, mask=, order=, window=, step=": lambda: lemmata.certify(
         small(), ROWS, properties={"causal": {"axes": 1}}
     ),
     "call it once": lambda: lemmata.certify(nn.LazyLinear(3), ROWS),

@@ -1,4 +1,4 @@
-"""Claims about encoders: each holds and fails where it should, of ours and of anybody's module, and no statement can be forged."""
+"""Claims about encoders: each holds and fails where it should, of ours and of anybody's module; no statement can be forged."""
 
 import copy
 
@@ -20,7 +20,8 @@ X = RNG.normal(size=(1500, SIGNAL + NUISANCE)).astype("float32")
 
 def redraw(batch, generator):
     nuisance = torch.randn(len(batch), NUISANCE, generator=generator).to(batch)
-    return torch.cat([batch[:, :SIGNAL] + 0.05 * torch.randn(len(batch), SIGNAL, generator=generator).to(batch), nuisance], 1)  # fmt: skip
+    noise = 0.05 * torch.randn(len(batch), SIGNAL, generator=generator).to(batch)
+    return torch.cat([batch[:, :SIGNAL] + noise, nuisance], 1)
 
 
 class Map(nn.Module):
@@ -63,7 +64,8 @@ def test_a_collapse_is_seen_in_spread_or_in_rank(encode, verdict):
 
 def test_the_rank_alone_is_blind_to_a_contraction():
     h = RNG.normal(size=(300, 16))
-    assert entropy_rank(1 + 1e-3 * h) > 14 and spread_of(1 + 1e-3 * h) < 0.01
+    assert entropy_rank(1 + 1e-3 * h) > 14
+    assert spread_of(1 + 1e-3 * h) < 0.01
     assert abs(spread_of(h) - 1) < 0.05
 
 
@@ -107,7 +109,8 @@ def test_views_may_be_two_functions_and_functions_of_the_batch_alone():
 )
 def test_views_that_are_no_views_leave_the_claim_undecided(views, message):
     found = certify(signal, views=views)["views_found"]
-    assert found.verdict == "can't tell" and message in found.note
+    assert found.verdict == "can't tell"
+    assert message in found.note
 
 
 def test_probes_of_a_module_need_labels_and_a_baseline():
