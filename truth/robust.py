@@ -7,12 +7,14 @@ from typing import Any
 
 import numpy as np
 from scipy.special import ndtr, ndtri
+from sklearn.datasets import load_digits
 from sklearn.linear_model import LogisticRegression
 
-from lemmata.audit.trust.robustness import ROBUST_CLAIMS
+from lemmata.audit.trust.robustness import ROBUST_CLAIMS, answer
 from lemmata.audit.trust.smoothed_votes import SMOOTHING_CLAIMS
 from lemmata.core.certificate import Fit
 from lemmata.core.certification.checking import check
+from lemmata.trust import Ball, attack
 from lemmata.trust.robust.smoothing import SmoothedClassifier
 from truth.harness import Case, problems
 
@@ -32,9 +34,9 @@ class Around:
 def judge(model, X, y, ball, adversarial, witnesses=None, by_attack=None, **more):
     """Certify rows of somebody's attack; what it states is what the model says, if nothing else is given."""
     witnesses = {"PGD": adversarial} if witnesses is None else witnesses
-    wrong = {name: model.predict(rows) != y for name, rows in witnesses.items()}
+    wrong = {name: answer(model, rows) != y for name, rows in witnesses.items()}
     stated = {
-        "clean": model.predict(X) == y, "fooled": model.predict(adversarial) != y, "by_attack": by_attack or wrong,
+        "clean": answer(model, X) == y, "fooled": answer(model, adversarial) != y, "by_attack": by_attack or wrong,
     }  # fmt: skip
     known = {"X": X, "ball": ball, "adversarial": adversarial, "witnesses": witnesses, **stated, **more}  # fmt: skip
     return check(ROBUST_CLAIMS, Fit(model, None, y, attributes=known), "attack")
@@ -190,6 +192,118 @@ def two_answers(seed):
         yield Case("noise by place" if by_place else "noise", certificate, no)
         certificate = judge(model, X, y, ball, best, at_least=0.95)
         yield Case("asked for much", certificate, {"robust_accuracy": True})
+
+
+# --- networks: slips that pass for robustness --------------------------------------------------------------------------
+
+
+def train_net(seed, dropout=0.0):
+    """A small convolutional network of digits, trained for a second, and rows that it has not seen."""
+    import torch
+    from torch import nn
+
+    torch.manual_seed(seed)
+    X, y = load_digits(return_X_y=True)
+    order = np.random.default_rng(seed).permutation(len(y))
+    X, y = (X[order] / 16).reshape(-1, 1, 8, 8).astype(np.float32), y[order]
+    net = nn.Sequential(
+        nn.Conv2d(1, 12, 3, padding=1), nn.ReLU(), nn.Conv2d(12, 24, 3, 2), nn.ReLU(), nn.Flatten(),
+        nn.Dropout(dropout), nn.Linear(216, 10),
+    )  # fmt: skip
+    step = torch.optim.Adam(net.parameters(), 3e-3)
+    for _ in range(12):
+        for at in range(0, 1400, 64):
+            loss = nn.functional.cross_entropy(
+                net(torch.from_numpy(X[at : at + 64])), torch.from_numpy(y[at : at + 64])
+            )
+            step.zero_grad()
+            loss.backward()
+            step.step()
+    return net.eval(), X[1500:1650], y[1500:1650]
+
+
+def wrapped(net, change):
+    """A module that shows the network changed inputs, or changes what it says."""
+    from torch import nn
+
+    class Wrapped(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.net = net
+
+        def forward(self, x):
+            return change(x)
+
+    return Wrapped()
+
+
+def descend(net, X, y, ball, size, project=True, steps=20):
+    """PGD as somebody might write it, on the cross-entropy of float32; `size` makes a step of a gradient."""
+    import torch
+
+    x, labels = torch.from_numpy(X), torch.from_numpy(y).long()
+    z = x.clone()
+    for _ in range(steps):
+        z.requires_grad_()
+        (g,) = torch.autograd.grad(torch.nn.functional.cross_entropy(net(z), labels), z)
+        z = z.detach() + size(g)
+        if project:
+            z = torch.from_numpy(ball.project(z.flatten(1).numpy(), x.flatten(1).numpy())).reshape(x.shape)  # fmt: skip
+    return z.clamp(0, 1).numpy()
+
+
+@problems(seeds=30, quick=1)
+def masked_gradients(seed):
+    """Honest networks; gradients cut, inputs rounded, outputs so large that the loss is flat; noise that is drawn inside."""
+    import torch
+
+    net, X, y = train_net(seed)
+    ball = Ball(float(np.random.default_rng(seed).uniform(0.08, 0.15)))
+    honest = {"gradients_not_masked": True, "perturbations_legal": True, "statements_true": True}
+    masked = {**honest, "gradients_not_masked": False}
+
+    def under(model, **options):
+        return attack(model, X, y, ball, restarts=1, queries=100, **options).certificate_
+
+    yield Case("honest", under(net), honest, tuple(honest))
+    yield Case("logits × 1,000", under(wrapped(net, lambda x: 1000 * net(x))), honest, tuple(honest))  # fmt: skip
+    cut = wrapped(net, lambda x: net(x.detach()))
+    yield Case("zero gradients", under(cut), masked, tuple(masked))
+    rounded = wrapped(net, lambda x: net((8 * x).round() / 8))
+    yield Case("rounded inputs", under(rounded), masked, tuple(masked))
+    noisy = wrapped(net, lambda x: net(x + 0.1 * torch.randn_like(x)))
+    no = dict.fromkeys((*honest, "robust_accuracy"), False) | {"perturbations_legal": True}
+    yield Case("noise inside", under(noisy, at_least=0.01), no)
+
+
+@problems(seeds=30, quick=1)
+def slips(seed):
+    """Attacks of others: none of them projects, steps in ℓ2 that vanish, a flat loss; rates counted in training mode."""
+    net, X, y = train_net(seed, dropout=0.5)
+    ball, wide = Ball(0.12), Ball(1.0, norm=2)
+
+    def sign(g):
+        return 0.02 * g.sign()
+
+    def judged(label, rows, true, around=ball, model=net, **stated):
+        return Case(label, judge(model, X, y, around, rows, **stated), true, tuple(true))
+
+    legal = {"perturbations_legal": True, "statements_true": True}
+    weak = {**legal, "gradients_not_masked": False}
+    yield judged("as it should be", descend(net, X, y, ball, sign), legal)
+    far = descend(net, X, y, ball, sign, project=False)
+    yield judged("not projected", far, {"perturbations_legal": False, "statements_true": True})
+    yield judged("vanishing ℓ2 steps", descend(net, X, y, wide, lambda g: 0.1 * g), weak, wide)
+    flat = wrapped(net, lambda x: 1000 * net(x))
+    yield judged("a flat loss", descend(flat, X, y, ball, sign), weak, model=flat)
+    net.train()
+    rows = descend(net, X, y, ball, sign)
+    import torch
+
+    with torch.no_grad():
+        said = net(torch.from_numpy(rows)).argmax(1).numpy() != y
+    yield judged("training mode", rows, {**legal, "statements_true": False}, fooled=said)
+    net.eval()
 
 
 # --- votes under noise ------------------------------------------------------------------------------------------------

@@ -99,7 +99,7 @@ def test_draws_fill_the_ball_evenly(norm, d, mean):
     assert abs(length.mean() - mean) < 5 * deviation / math.sqrt(20_000)
 
 
-@pytest.mark.parametrize("norm", NORMS)
+@pytest.mark.parametrize("norm", [2, 1])
 def test_a_step_has_length_one_and_leaves_coordinates_at_the_border_alone(norm):
     G, Z = np.array([[3.0, -2.0, 1e-200]]), np.array([[1.0, 0.5, 0.5]])
     step = Ball(1.0, norm=norm).steer(G, Z)

@@ -29,7 +29,7 @@ Array = np.ndarray
 
 MISSED = 0.01  # of the rows that others fool: what an attack by gradients may miss
 POINTS = 32  # random points around each row
-AT_ONCE = 4096  # rows
+AT_ONCE = 512  # rows
 CONDITION = "if none of these rows was trained on"
 SOURCE = "ML Adversarial ML"
 
@@ -53,7 +53,8 @@ def _outputs(model: Any, X: Array) -> Array:
     try:
         model.eval()
         with torch.no_grad():
-            parts = [model(torch.as_tensor(X[at : at + AT_ONCE]).to(like)).double().cpu().numpy()
+            rows = np.ascontiguousarray(X)  # torch takes no negative strides
+            parts = [model(torch.as_tensor(rows[at : at + AT_ONCE]).to(like)).double().cpu().numpy()
                      for at in range(0, len(X), AT_ONCE)]  # fmt: skip
     finally:
         for part, mode in modes:

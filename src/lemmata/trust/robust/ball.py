@@ -170,14 +170,14 @@ class Perturbations:
     # --- steps and draws ---
 
     def steer(self, G: Array, Z: Array) -> Array:
-        """Return the steepest step of length 1 in this norm along g, among coordinates that the box does not stop at z.
+        """Return the steepest step of length 1 in this norm along g; ℓ2 and ℓ1 spend none where the box stops it at z.
 
         ℓ∞: the signs; ℓ2: g/‖g‖; ℓ1: the signs of the largest hundredth of |g|, since one coordinate at a time takes too long.
         """
-        low, high = self._end("low", Z), self._end("high", Z)
-        G = np.where(((G > 0) & (high <= Z)) | ((G < 0) & (low >= Z)), 0, G)
         if self.norm == math.inf:
             return np.sign(G)
+        low, high = self._end("low", Z), self._end("high", Z)
+        G = np.where(((G > 0) & (high <= Z)) | ((G < 0) & (low >= Z)), 0, G)
         size = np.abs(G)
         most = size.max(axis=1, keepdims=True)
         G = np.divide(G, most, out=np.zeros_like(G), where=most > 0)  # squares do not underflow

@@ -110,14 +110,16 @@ def climb(
     target: Target, Z: Array, at: Array, ball: Perturbations, best: Strongest, steps: int, toward: Weigh
 ) -> None:  # fmt: skip
     """Make projected steps from Z, points of the rows `at`, until their rows are fooled."""
+    X = best.X[at]
     for k in range(steps):
         scores, G = target.pull(Z, best.y[at], toward)
         going = best.offer(at, Z, scores)
-        at, Z, G = at[going], Z[going], G[going]
+        if not going.all():
+            at, X, Z, G = (part[going] for part in (at, X, Z, G))
         if not len(at):
             return
         size = ball.eps * (1 + math.cos(math.pi * k / steps))
-        Z = ball.project(Z + Z.dtype.type(size) * ball.steer(G, Z), best.X[at])
+        Z = ball.project(Z + Z.dtype.type(size) * ball.steer(G, Z), X)
     best.offer(at, Z, target.scores(Z))
 
 

@@ -111,7 +111,7 @@ class Target:
     def pull(self, Z: Array, y: Array, weigh: Weigh) -> tuple[Array, Array]:
         """Return the scores and Σ_j v_j ∇s_j, (n, d), for the v that `weigh` makes of them."""
         found = [self._pull(Z[part], y[part], weigh) for part in self._parts(len(Z))]
-        scores, G = (np.concatenate(one) for one in zip(*found, strict=True))
+        scores, G = found[0] if len(found) == 1 else map(np.concatenate, zip(*found, strict=True))
         return _check(scores), _check(G, "gradients")
 
     def decide(self, Z: Array) -> Array:
