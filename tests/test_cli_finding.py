@@ -172,6 +172,6 @@ def test_explain_has_sentence_theorem_and_models_of_a_claim():
     assert "PCA" in out
     assert "CIL" in out
     found = json.loads(invoke("explain", "near_optimum", "--json"))
-    owners = {name for one in found["statements"] for name in one["models"]}
+    owners = {name for one in found["statements"] for name in one["models"].split(", ")}
     assert {"Ridge", "SVC"} <= owners
     assert "did you mean never_rose?" in invoke("explain", "never_ros", code=2)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from lemmata import registry
+from lemmata.core.certification.explaining import COUNTS
 
 PAGE = Path(__file__).parents[1] / "docs" / "models.md"
 
@@ -39,10 +40,24 @@ def tolerances() -> str:
     )
 
 
+def planted() -> str:
+    """How many verdicts on planted cases were wrong, by claim: what `lemmata explain` says."""
+    from truth.docs import read
+
+    sums: dict[tuple[str, str], list[int]] = {}
+    for row in read():
+        both = sums.setdefault((row.home, row.claim), [0, 0])
+        both[0] += row.false_holds + row.false_fails
+        both[1] += row.no + row.yes
+    lines = [f"{home},{claim},{wrong},{cases}" for (home, claim), (wrong, cases) in sums.items()]
+    return "\n".join(["home,claim,wrong,cases", *sorted(lines)]) + "\n"
+
+
 def main() -> None:
-    """Write the table of docs/models.md again."""
+    """Write the table of docs/models.md and the counts of `lemmata explain` again."""
     before, _, _ = PAGE.read_text().partition("| model | what it does")
     PAGE.write_text(before + models() + "\n")
+    COUNTS.write_text(planted())
 
 
 if __name__ == "__main__":

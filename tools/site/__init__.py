@@ -1,4 +1,4 @@
-"""The site: Sphinx pages from docs/, the API reference from docstrings, the gallery from examples/, the atlas from its pictures.
+"""The site: Sphinx pages from docs/, the reference from docstrings, the gallery from examples/, the atlas from its pictures.
 
 python -m tools.site            build/site, examples run (./run docs)
 python -m tools.site --quick    the same without running the examples

@@ -1,7 +1,7 @@
-"""The API reference: one page per public name, from its docstring, with the claims, counterparts and examples that belong to it.
+"""The API reference: one page per public name, from its docstring, with its claims, counterparts and examples.
 
-Docstrings are numpydoc in plain text: magnitudes |w|, attributes mean_ and products a * b mean themselves. So what Sphinx gets is
-written here, escaped, and a docstring cannot break the site.
+Docstrings are numpydoc in plain text: magnitudes |w|, attributes mean_ and products a * b mean themselves. So what Sphinx
+gets is written here, escaped, and a docstring cannot break the site.
 """
 
 from __future__ import annotations
@@ -259,19 +259,24 @@ def write_page(one: Name) -> str:
 
 def write_claims(name: str) -> Iterator[str]:
     """The claims of a model's certificate, with how often each was wrong on planted cases."""
+    from lemmata.core.certification.explaining import advice_of
     from truth import docs
 
     measured = docs.read()
     mine = [one for one in docs.listed() if name in one.models]
+    if not mine:
+        return
     yield from ("Claims", "------", "", ".. list-table::", "   :header-rows: 1", "")
     yield "   * - claim"
-    yield from ("     - what it says", "     - kind, theorem", "     - wrong on planted cases")
+    yield from ("     - what it says, and what to do where it fails", "     - kind, theorem")
+    yield "     - wrong on planted cases"
     for one in mine:
         rows = [r for r in measured if (r.home, r.claim) == (one.home, one.statement.name)]
         cases = sum(row.no + row.yes for row in rows)
         wrong = sum(row.false_holds + row.false_fails for row in rows)
         yield f"   * - ``{one.statement.name}``"
-        yield f"     - {escape(one.statement.sentence)}"
+        advice = "; or ".join(escape(text) for text in advice_of(one.statement)[:2])
+        yield f"     - {escape(one.statement.sentence)}{'. → ' * bool(advice)}{advice}"
         yield f"     - {one.kind}; {escape(one.statement.source)}"
         yield f"     - {wrong} of {cases:,}" if rows else "     - not yet counted"
     yield ""

@@ -1,4 +1,4 @@
-"""What Sphinx reads, put together in build/: the pages of docs/, the reference, examples by task, the atlas, two pages of the root."""
+"""Everything that Sphinx reads, put together in build/: docs/, the reference, examples by task, the atlas, two more pages."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from lemmata import registry
-from lemmata.cli import shell, tables
+from lemmata.cli import guidance, shell, tables
 from lemmata.cli import words as of_words
 from lemmata.cli.advising import commands_in, fit_command, without_python
 from lemmata.cli.entries import SplitOptions, certify_on_entries, fit_to_entries
@@ -50,12 +50,23 @@ def demo(
 
 @shell.command
 def fit(
-    model: Annotated[str, typer.Argument(metavar="MODEL", help="A model; see: lemmata models.")],
+    model: Annotated[
+        str,
+        typer.Argument(
+            metavar="MODEL",
+            help="A model; see: lemmata models.",
+            autocompletion=guidance.complete_models,
+        ),
+    ],
     data: shell.DataFile,
     settings: Annotated[
         list[str] | None,
         typer.Option(
-            "--set", "-s", metavar="KEY=VALUE", help="A parameter of the model (repeatable)."
+            "--set",
+            "-s",
+            metavar="KEY=VALUE",
+            help="A parameter of the model (repeatable).",
+            autocompletion=guidance.complete_settings,
         ),
     ] = None,
     save: Annotated[
@@ -307,7 +318,11 @@ def _brief(value: Any) -> str:
 def atlas(
     entry: Annotated[
         str | None,
-        typer.Argument(metavar="[ID]", help="What to draw; without it, list what there is."),
+        typer.Argument(
+            metavar="[ID]",
+            help="What to draw; without it, list what there is.",
+            autocompletion=guidance.complete_atlas,
+        ),
     ] = None,
     out: Annotated[
         Path, typer.Option(metavar="FOLDER", help="The folder for the pictures.")

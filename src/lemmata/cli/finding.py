@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from lemmata import registry
-from lemmata.cli import shell
+from lemmata.cli import guidance, shell
 
 
 def search_models(word: str) -> list[str]:
@@ -33,7 +33,11 @@ def _searchable(name: str) -> str:
 def models(
     model: Annotated[
         str | None,
-        typer.Argument(metavar="[MODEL|WORD]", help="One model, or a word to look for: word2vec."),
+        typer.Argument(
+            metavar="[MODEL|WORD]",
+            help="One model, or a word to look for: word2vec.",
+            autocompletion=guidance.complete_models,
+        ),
     ] = None,
     everything: Annotated[
         bool, typer.Option("--all", help="Show all parameters of a model.")
@@ -165,48 +169,74 @@ def _describe_file(found: Any) -> list[str]:
 # --- what a claim means -----------------------------------------------------------------------------------------------
 
 
+def _complete_claims(incomplete: str) -> list[str]:
+    return [name for name in _claims_of_models() if name.startswith(incomplete)]
+
+
 @shell.command
 def explain(
-    claim: Annotated[str, typer.Argument(metavar="CLAIM", help="As a certificate names it.")],
+    claim: Annotated[
+        str,
+        typer.Argument(
+            metavar="CLAIM",
+            help="As a certificate names it.",
+            autocompletion=_complete_claims,
+        ),
+    ],
     as_json: shell.AsJson = False,
 ) -> None:
-    """Explain a claim of a certificate: sentence, theorem, source, and the models that have it."""
-    homes: dict[tuple[str, str], list[str]] = {}
-    known: dict[str, Any] = {}
+    """Explain a claim of a certificate: its theorem, its source, how often it was wrong.
+
+    Also what to do where it fails, and which models have it."""
+    known = _claims_of_models()
+    found = known.get(claim.lower())
+    if not found:
+        raise typer.BadParameter(
+            f"no certificate has a claim {claim!r}{shell.nearest(claim, known)}", param_hint="CLAIM"
+        )
+    statements = [_explain(one, owners) for one, owners in found]
+    if as_json:
+        return shell.print_json({"claim": claim.lower(), "statements": statements})
+    print(claim.lower())
+    for each in statements:
+        print()
+        for word, text in each.items():
+            head = f"  {word:<9}"
+            for line in [text] if isinstance(text, str) else text:
+                if line:
+                    indent = " " * len(head)
+                    print(textwrap.fill(line, 80, initial_indent=head, subsequent_indent=indent))
+                    head = indent
+
+
+def _claims_of_models() -> dict[str, list[tuple[Any, list[str]]]]:
+    """Every claim by its name: its statements, one for each wording, with the models that have it."""
+    found: dict[str, list[tuple[Any, list[str]]]] = {}
     for model in registry.MODELS:
         try:
             cls = registry.model_class(model)
         except ModuleNotFoundError:
             continue  # of an extra that is not installed
         for one in (*getattr(cls, "claims", ()), *getattr(cls, "more_claims", ())):
-            known[one.name] = one
-            if one.name == claim.lower():
-                homes.setdefault((one.sentence, one.source), []).append(model)
-                known[f"{one.sentence} {one.source}"] = one
-    if not homes:
-        names = [name for name in known if " " not in name]
-        raise typer.BadParameter(
-            f"no certificate has a claim {claim!r}{shell.nearest(claim, names)}", param_hint="CLAIM"
-        )
-    found = []
-    for (sentence, source), owners in homes.items():
-        one = known[f"{sentence} {source}"]
-        theorem = getdoc(one.check) or ""
-        found.append({"sentence": sentence, "kind": one.kind, "confidence": one.confidence,
-                      "source": source, "theorem": theorem, "models": owners})  # fmt: skip
-    if as_json:
-        return shell.print_json({"claim": claim.lower(), "statements": found})
-    print(claim.lower())
-    for each in found:
-        sure = f" {100 * each['confidence']:.6g} %" if each["kind"] == "statistical" else ""
-        print()
-        for word, text in (
-            ("claim", each["sentence"]), ("kind", each["kind"] + sure), ("source", each["source"]),
-            ("theorem", " ".join(each["theorem"].split())), ("models", ", ".join(each["models"])),
-        ):  # fmt: skip
-            if text:
-                indent = " " * 11
-                print(
-                    textwrap.fill(text, 80, initial_indent=f"  {word:<9}", subsequent_indent=indent)
-                )
-    print(f"\nHow often it was wrong on planted cases: docs/audit.md, {claim.lower()}.")
+            same = found.setdefault(one.name, [])
+            for other, owners in same:
+                if (other.sentence, other.source) == (one.sentence, one.source):
+                    owners.append(model)
+                    break
+            else:
+                same.append((one, [model]))
+    return found
+
+
+def _explain(one: Any, owners: list[str]) -> dict[str, Any]:
+    """All there is to say of a claim, in the order of reading."""
+    from lemmata.core.certification.explaining import advice_of, count_wrong, theorem_of
+
+    sure = f" {100 * one.confidence:.6g} %" if one.kind == "statistical" else ""
+    counted = count_wrong(one)
+    wrong = f"{counted[0]} of {counted[1]:,} verdicts on planted cases" if counted else ""
+    return {
+        "claim": one.sentence, "kind": one.kind + sure, "theorem": theorem_of(one),
+        "source": one.source, "wrong": wrong, "to do": [f"→ {text}" for text in advice_of(one)],
+        "models": ", ".join(owners),
+    }  # fmt: skip

@@ -22,48 +22,15 @@ import typer
 from typer.core import TyperGroup
 
 from lemmata import registry
+from lemmata.cli import guidance
 from lemmata.core.certification.showing import UNPRINTABLE, one_line, printable, shorten
 
 OK, BAD_INPUT, BAD_USAGE, NOT_CERTIFIED, INTERRUPTED, PIPE_CLOSED = 0, 1, 2, 3, 130, 141
 
-HELP = """Machine learning that shows its proof: every fit returns a certificate.
-
-Exit codes: 0 all went well; 1 the data, a file or a value was refused; 2 the command line was wrong (unknown model,
-parameter or option); 3 the certificate does not hold: a claim fails, is broken or was not checked (certify, and fit --require);
-130 interrupted by Ctrl-C, nothing was saved; 141 the output pipe was closed. LEMMATA_DEBUG=1 shows tracebacks.
-"""
-
+HELP = "Machine learning that shows its proof: every fit returns a certificate."
 
 # typer brings its own copy of click; this is the class in either
 UsageError: Any = typer.BadParameter.__base__
-
-
-IN_ORDER = (
-    *(
-        "demo",
-        "which",
-        "models",
-        "fit",
-        "certify",
-        "explain",
-        "info",
-        "predict",
-        "transform",
-        "sample",
-    ),
-    *(
-        "evaluate",
-        "fairness",
-        "attack",
-        "diagnose",
-        "recommend",
-        "topics",
-        "nearest",
-        "analogy",
-        "atlas",
-        "warm",
-    ),
-)
 
 
 class Commands(TyperGroup):
@@ -72,7 +39,10 @@ class Commands(TyperGroup):
     words: tuple[str, ...] = ()  # the command line, without the name of the program
 
     def list_commands(self, ctx: Any) -> list[str]:
-        return sorted(super().list_commands(ctx), key=IN_ORDER.index)
+        return sorted(super().list_commands(ctx), key=guidance.order_of)
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        guidance.write_groups(self, ctx, formatter)
 
     def main(self, *args: Any, **options: Any) -> Any:
         given = args[0] if args else options.get("args")
@@ -152,7 +122,7 @@ def _discard_stdout() -> None:
 
 
 app = typer.Typer(
-    cls=Commands, help=HELP, invoke_without_command=True, add_completion=False, rich_markup_mode=None,
+    cls=Commands, help=HELP, epilog=guidance.EXIT_CODES, invoke_without_command=True, rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
 )  # fmt: skip
 
@@ -168,7 +138,7 @@ def command(function: Callable[..., None]) -> Callable[..., None]:
     options = [option for parameter in parameters.values() for option in _options_of(parameter)]
     run.__signature__ = inspect.Signature(options)  # type: ignore[attr-defined]
     run.__annotations__ = {option.name: option.annotation for option in options}
-    return app.command()(run)
+    return app.command(epilog=guidance.show_examples(function.__name__))(run)
 
 
 def _fields(parameter: inspect.Parameter) -> Mapping[str, inspect.Parameter] | None:
@@ -279,7 +249,8 @@ def show(content: Any, commands: Sequence[str] = ()) -> None:
         Console(highlight=False).print(content)
     else:
         say(content)
-    for command in commands:
+    failed = getattr(content, "failed", ()) if sys.stdout.isatty() else ()
+    for command in (*commands, *(f"lemmata explain {name}" for name in failed[:1])):
         say(f"  $ {command}")
 
 

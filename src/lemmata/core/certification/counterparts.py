@@ -93,6 +93,11 @@ COUNTERPARTS: dict[str, Counterpart] = {
     "MiniBatchKMeans": Counterpart(
         "audit.clustering.kmeans:MINI_BATCH_CLAIMS", cost="cost_of_mini_batch_kmeans", flags=SPARSE
     ),
+    "AgglomerativeClustering": Counterpart(
+        "audit.clustering.trees:TREE_CLAIMS",
+        "audit.clustering.trees:tree_of",
+        "reduction_costs:cost_of_tree",
+    ),
     "GaussianMixture": Counterpart(
         "audit.mixtures.em:MIXTURE_CLAIMS", cost="cost_of_mixture", flags=NAN
     ),

@@ -58,3 +58,8 @@ def cost_of_codes(fit: Fit) -> float:
 def cost_of_dictionary(fit: Fit) -> float:
     """Count the codes of every step."""
     return count_steps(fit) * cost_of_codes(fit)
+
+
+def cost_of_tree(fit: Fit) -> float:
+    """Distances of all pairs, and some passes over them."""
+    return float(fit.data.shape[0]) ** 2 * (fit.data.shape[1] + 20.0)
