@@ -67,6 +67,7 @@ LONG = (
     "honest_bits.py",
     "honest_perplexity.py",
     "reverse_sequences.py",
+    "shakespeare.py",  # beats_ngrams fails and holds in tests/audit and truth/language.py, GPT trains in tests/language
     "which_embedding.py",
     "word_vectors.py",
 )

@@ -50,6 +50,11 @@ LONG = (
     "noise-exponent",
     "true-loss",
     "model-table",
+    # two groups for eight in tests/generate/test_gan.py; planar maps and their determinants in test_flows.py; the variance of
+    # one step in test_diffusion.py
+    "gan-ring",
+    "planar-depth",
+    "diffusion-steps",
 )
 # the orbit of two players differs with the last bit of a product, so with the CPU; what it shows is asserted in the entry
 ORBITS = ("gan-ring",)
