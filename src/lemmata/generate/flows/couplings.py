@@ -13,7 +13,7 @@ of images are channels, and the network convolves. In `Squeezed` images, whose c
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
 import torch
@@ -145,36 +145,39 @@ class AffineCoupling(_Coupling):
 # --- images -----------------------------------------------------------------------------------------------------------
 
 
-class Squeezed(Chain):
+class _Within(Chain):
+    """Maps of a part of x, or of x in another form: `_take` gives it, and the function that puts back what became of it."""
+
+    def _take(self, x: Tensor) -> tuple[Tensor, Callable[[Tensor], Tensor]]:
+        raise NotImplementedError
+
+    def forward(self, z: Tensor, y: Tensor | None = None) -> Pair:
+        part, put_back = self._take(z)
+        part, log_det = super().forward(part, y)
+        return put_back(part), log_det
+
+    def inverse(self, x: Tensor, y: Tensor | None = None) -> Pair:
+        part, put_back = self._take(x)
+        part, log_det = super().inverse(part, y)
+        return put_back(part), log_det
+
+    def begin_at(self, x: Tensor, y: Tensor | None = None) -> None:
+        super().begin_at(self._take(x)[0], y)
+
+
+class Squeezed(_Within):
     """Maps of images whose channels are the four pixels of each square of 2 × 2: half as high and wide."""
 
-    def forward(self, z: Tensor, y: Tensor | None = None) -> Pair:
-        x, log_det = super().forward(F.pixel_unshuffle(z, 2), y)
-        return F.pixel_shuffle(x, 2), log_det
-
-    def inverse(self, x: Tensor, y: Tensor | None = None) -> Pair:
-        z, log_det = super().inverse(F.pixel_unshuffle(x, 2), y)
-        return F.pixel_shuffle(z, 2), log_det
-
-    def begin_at(self, x: Tensor, y: Tensor | None = None) -> None:
-        super().begin_at(F.pixel_unshuffle(x, 2), y)
+    def _take(self, x: Tensor) -> tuple[Tensor, Callable[[Tensor], Tensor]]:
+        return F.pixel_unshuffle(x, 2), lambda part: F.pixel_shuffle(part, 2)
 
 
-class Split(Chain):
+class Split(_Within):
     """Maps of the first half of the channels; the others stay as they are, so that deeper levels work on less."""
 
-    def forward(self, z: Tensor, y: Tensor | None = None) -> Pair:
-        inner, outer = z.chunk(2, 1)
-        inner, log_det = super().forward(inner, y)
-        return torch.cat((inner, outer), 1), log_det
-
-    def inverse(self, x: Tensor, y: Tensor | None = None) -> Pair:
+    def _take(self, x: Tensor) -> tuple[Tensor, Callable[[Tensor], Tensor]]:
         inner, outer = x.chunk(2, 1)
-        inner, log_det = super().inverse(inner, y)
-        return torch.cat((inner, outer), 1), log_det
-
-    def begin_at(self, x: Tensor, y: Tensor | None = None) -> None:
-        super().begin_at(x.chunk(2, 1)[0], y)
+        return inner, lambda part: torch.cat((part, outer), 1)
 
 
 # --- splines ----------------------------------------------------------------------------------------------------------

@@ -19,12 +19,7 @@ from lemmata.generate.flows.transforms import Chain, Pair
 
 
 class StandardNormal(nn.Module):
-    """N(0, I) of rows, or of images.
-
-    Parameters
-    ----------
-    size : int, or the shape of an image
-    """
+    """N(0, I) of rows of so many numbers, or of images of this shape."""
 
     def __init__(self, size: int | Sequence[int]):
         super().__init__()
@@ -40,12 +35,7 @@ class StandardNormal(nn.Module):
 
 
 class Standardisation(nn.Module):
-    """scale ⊙ z + mean, as the rows have them: the last map of a flow, which is not trained.
-
-    Parameters
-    ----------
-    size : int, or the shape of an image
-    """
+    """scale ⊙ z + mean, as the rows, or images of this shape, have them: the last map of a flow, which is not trained."""
 
     mean: Tensor
     scale: Tensor

@@ -34,12 +34,7 @@ NEAR_ONE = math.log(math.e - 1)  # softplus of it is 1
 
 
 class Chain(nn.Module):
-    """F_L ∘ … ∘ F_1.
-
-    Parameters
-    ----------
-    transforms : modules with forward and inverse, in the order from z to x
-    """
+    """F_L ∘ … ∘ F_1, of modules with forward and inverse, in the order from z to x."""
 
     def __init__(self, transforms: Sequence[Any]):
         super().__init__()
@@ -140,12 +135,7 @@ class AffineMap(nn.Module):
 
 
 class Conv1x1(AffineMap):
-    """A convolution of one pixel, that is an affine map of the channels, the same at every pixel; at first a rotation.
-
-    Parameters
-    ----------
-    channels : int
-    """
+    """A convolution of one pixel, that is an affine map of the channels, the same at every pixel; at first a rotation."""
 
     def __init__(self, channels: int):
         super().__init__(channels)
@@ -172,14 +162,23 @@ class Conv1x1(AffineMap):
         return (math.prod(x.shape[2:]) * self.log_scale.sum()).expand(len(x))
 
 
-class ActNorm(nn.Module):
-    """s ⊙ z + μ, where μ and s are at first the mean and the deviation of the first batch; of images, of each channel (5.17).
+class _Scaled(nn.Module):
+    """s ⊙ z + μ: `_numbers` gives ln s and μ as they act on rows, and ln|det| of every row."""
 
-    Parameters
-    ----------
-    size : int
-        Columns, or channels.
-    """
+    def _numbers(self, x: Tensor, y: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
+        raise NotImplementedError
+
+    def forward(self, z: Tensor, y: Tensor | None = None) -> Pair:
+        log_scale, shift, log_det = self._numbers(z, y)
+        return z * log_scale.exp() + shift, log_det
+
+    def inverse(self, x: Tensor, y: Tensor | None = None) -> Pair:
+        log_scale, shift, log_det = self._numbers(x, y)
+        return (x - shift) * (-log_scale).exp(), -log_det
+
+
+class ActNorm(_Scaled):
+    """s ⊙ z + μ of so many columns, or channels (5.17); mean and deviation of the first batch are where μ and s begin."""
 
     begun: Tensor
 
@@ -198,24 +197,13 @@ class ActNorm(nn.Module):
             self.log_scale.copy_(torch.where(deviation > 1e-6, deviation, 1.0).log())
             self.begun.fill_(True)
 
-    def forward(self, z: Tensor) -> Pair:
-        (scale, times), (shift, _) = _spread(self.log_scale, z), _spread(self.shift, z)
-        return z * scale.exp() + shift, (times * self.log_scale.sum()).expand(len(z))
-
-    def inverse(self, x: Tensor) -> Pair:
+    def _numbers(self, x: Tensor, y: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
         (scale, times), (shift, _) = _spread(self.log_scale, x), _spread(self.shift, x)
-        return (x - shift) * (-scale).exp(), (-times * self.log_scale.sum()).expand(len(x))
+        return scale, shift, (times * self.log_scale.sum()).expand(len(x))
 
 
-class ClassAffine(nn.Module):
-    """s_y ⊙ z + μ_y: the normal density of each class has its own mean and deviations; at first N(0, I).
-
-    Parameters
-    ----------
-    shape : tuple
-        Of one row.
-    n_classes : int
-    """
+class ClassAffine(_Scaled):
+    """s_y ⊙ z + μ_y of rows of this shape: each class has a normal density of its own; at first N(0, I)."""
 
     takes_classes = True
 
@@ -225,13 +213,9 @@ class ClassAffine(nn.Module):
         self.shift = nn.Parameter(torch.zeros(n_classes, *shape))
         self.log_scale = nn.Parameter(torch.zeros(n_classes, *shape))
 
-    def forward(self, z: Tensor, y: Tensor) -> Pair:
-        scale = self.log_scale[y]
-        return z * scale.exp() + self.shift[y], scale.flatten(1).sum(1)
-
-    def inverse(self, x: Tensor, y: Tensor) -> Pair:
-        scale = self.log_scale[y]
-        return (x - self.shift[y]) * (-scale).exp(), -scale.flatten(1).sum(1)
+    def _numbers(self, x: Tensor, y: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
+        log_scale = self.log_scale[y]
+        return log_scale, self.shift[y], log_scale.flatten(1).sum(1)
 
 
 # --- maps that are inverted by increasing equations -------------------------------------------------------------------
@@ -267,12 +251,7 @@ def keep_invertible(free: Tensor, theta: Tensor) -> Tensor:
 
 
 class Planar(nn.Module):
-    """z + u φ(⟨θ,z⟩ + b), with ⟨u,θ⟩ > −1 by construction.
-
-    Parameters
-    ----------
-    size : int
-    """
+    """z + u φ(⟨θ,z⟩ + b), with ⟨u,θ⟩ > −1 by construction."""
 
     def __init__(self, size: int):
         super().__init__()
@@ -298,15 +277,7 @@ class Planar(nn.Module):
 
 
 class Sylvester(nn.Module):
-    """z + Q R φ(R̃ Qᵀz + b): Q (d × m) has orthonormal columns, R and R̃ are upper triangular, |r_ii|, |r̃_ii| < 1.
-
-    Parameters
-    ----------
-    size : int
-        d
-    units : int
-        m ≤ d
-    """
+    """z + Q R φ(R̃ Qᵀz + b): Q (size × units) has orthonormal columns, R and R̃ are upper triangular, |r_ii|, |r̃_ii| < 1."""
 
     def __init__(self, size: int, units: int):
         super().__init__()
