@@ -6,8 +6,12 @@ from pathlib import Path
 
 from lemmata import registry
 from lemmata.core.certification.explaining import COUNTS
+from tools.site.choosing import write_table
 
-PAGE = Path(__file__).parents[1] / "docs" / "models.md"
+ROOT = Path(__file__).parents[1]
+PAGE = ROOT / "docs" / "models.md"
+CHOICE = ROOT / "docs" / "which-model.md"
+README = ROOT / "README.md"
 
 
 def models() -> str:
@@ -19,6 +23,15 @@ def models() -> str:
     return "\n".join(
         ["| model | what it does | in the notes | also certifies |", "|---|---|---|---|", *rows]
     )
+
+
+def tasks() -> str:
+    """The table of tasks in README.md."""
+    rows = [
+        f"| {task} | {' '.join(f'`{name}`' for name in names)} |"
+        for task, names in registry.models_by_task().items()
+    ]
+    return "\n".join(["| task | models |", "|---|---|", *rows])
 
 
 def meaning(name: str, word: str) -> str:
@@ -54,10 +67,14 @@ def planted() -> str:
 
 
 def main() -> None:
-    """Write the table of docs/models.md and the counts of `lemmata explain` again."""
+    """Write the tables of docs/models.md, docs/which-model.md and README.md, and the counts of `lemmata explain` again."""
+    from truth.docs import fill
+
     before, _, _ = PAGE.read_text().partition("| model | what it does")
     PAGE.write_text(before + models() + "\n")
     COUNTS.write_text(planted())
+    for path, name, table in ((CHOICE, "choose", write_table()), (README, "tasks", tasks())):
+        path.write_text(fill(path.read_text(), {name: table}))
 
 
 if __name__ == "__main__":

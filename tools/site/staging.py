@@ -6,6 +6,7 @@ import re
 import shutil
 from pathlib import Path
 
+from lemmata import registry
 from tools.site import replace_text
 from tools.site.gallery import show_atlas, stage_examples, task_of
 from tools.site.reference import write_reference
@@ -69,4 +70,12 @@ def lead_links(text: str, folder: Path) -> str:
             return f"]({up}index.md)"
         return f"]({GITHUB}/{name}{hash}{anchor})"
 
-    return re.sub(r"\]\(([^)\s]+)\)", lead, text)
+    text = re.sub(r"\]\(([^)\s]+)\)", lead, text)
+    up = "../" * len(folder.relative_to(DOCS).parts) if folder.is_relative_to(DOCS) else ""
+    # a model that begins a row of a table leads to its page
+    return re.sub(r"^\| `(\w+)` \|", lambda m: _link_model(m, up), text, flags=re.M)
+
+
+def _link_model(row: re.Match, up: str) -> str:
+    known = row[1] in registry.MODELS
+    return f"| [`{row[1]}`]({up}api/lemmata.{row[1]}.rst) |" if known else row[0]
