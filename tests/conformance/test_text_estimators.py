@@ -24,7 +24,8 @@ WORDS = sorted(
     and "tokenizer" in registry.model_class(name)._get_param_names()  # others take vectors
 )
 # they read texts as they stand: a file is one text, not one a line
-PAIRED = ("Translator",)  # of texts and texts: tests/language
+# of texts and labels, or texts: tests/language
+PAIRED = ("Translator", "TextClassifier", "TokenClassifier", "SpanFinder")
 LANGUAGE = sorted(
     name
     for name, one in registry.MODELS.items()

@@ -4,6 +4,7 @@ tokens.py, corpus.py    characters, words, byte pairs; texts as one array
 counts.py, ngrams.py    interpolated Kneser–Ney: the model to beat
 networks.py, gpt.py     GPT
 corruption.py, bert.py  BERT: hidden words, and whether one part of a text follows another
+heads.py, word_heads.py classes of texts; labels of words, spans that answer a question
 translate.py            Translator: an encoder reads a text, a decoder writes another
 base.py, sampling.py    what all have in common: perplexities, and drawing of texts
 """
@@ -19,6 +20,8 @@ __getattr__, __dir__, __all__ = lazily(
         "counts": "KneserNey RunCounts",
         "gpt": "GPT",
         "bert": "BERT",
+        "heads": "TextClassifier",
+        "word_heads": "TokenClassifier SpanFinder",
         "translate": "Translator",
         "networks": "GPTNet BERTNet HeadNet",
         "base": "TextPerplexity",

@@ -236,4 +236,7 @@ class HeadNet(nn.Module):
 
     def loss(self, tokens: Tensor, segments: Tensor, y: Tensor) -> Any:
         """Cross-entropy of labels (B,), (B, T) or (B, 2); −100 counts not."""
-        return CrossEntropy()(self(tokens, segments, find_padding(tokens)), y)
+        width = int((tokens != PAD).sum(1).max())  # the batch may be shorter than the longest row
+        tokens, segments = tokens[:, :width], segments[:, :width]
+        labels = y[:, :width] if self.reads == "tokens" else y
+        return CrossEntropy()(self(tokens, segments, find_padding(tokens)), labels)

@@ -120,6 +120,7 @@ class Neural(Model):
     usual_batch: ClassVar[int] = BATCH
     more_claims: ClassVar[tuple[Any, ...]] = ()  # those of `certify` alone
     networks: ClassVar[tuple[str, ...]] = ("net",)  # parameters that may be modules, in files, too
+    not_stored: ClassVar[tuple[str, ...]] = ("transfer",)  # parameters that files leave out
     stored: ClassVar[Mapping[str, str | type]] = {
         "module_": Network,
         "input_shape_": tuple,
@@ -368,7 +369,7 @@ class Neural(Model):
 
     def stored_parameters(self) -> dict[str, Any]:
         """The parameters as a file can hold them: classes, modules and functions by name."""
-        parameters = {**self.get_params(deep=False), "transfer": None}
+        parameters = {**self.get_params(deep=False), **dict.fromkeys(self.not_stored)}
         return {name: storage.to_stored(value) for name, value in parameters.items()}
 
     def stored_attributes(self) -> dict[str, Any]:
