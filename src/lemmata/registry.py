@@ -367,6 +367,22 @@ MODELS: dict[str, Entry] = {
         "lemmata.language.gpt", "A transformer that predicts the next token", "ML Language Models",
         task="model language", keywords="language model transformer llm text generation",
     ),
+    "BERT": Entry(
+        "lemmata.language.bert", "A transformer that fills in hidden words", "ML Self-supervised Learning",
+        task="model language", keywords="masked language model encoder sentence embedding",
+    ),
+    "TextClassifier": Entry(
+        "lemmata.language.heads", "Classes of texts, by a transformer", "ML Self-supervised Learning",
+        task="predict a class", keywords="bert fine-tuning sentiment sentences pairs",
+    ),
+    "TokenClassifier": Entry(
+        "lemmata.language.word_heads", "A label for each word of a text", "ML Self-supervised Learning",
+        task="model language", keywords="tagging named entities part of speech",
+    ),
+    "SpanFinder": Entry(
+        "lemmata.language.word_heads", "Where the answer to a question stands", "ML Self-supervised Learning",
+        task="model language", keywords="question answering extraction",
+    ),
     "Translator": Entry(
         "lemmata.language.translate", "An encoder and a decoder: from one text to another",
         "ML Transformers", task="model language",
