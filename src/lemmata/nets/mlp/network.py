@@ -256,7 +256,7 @@ class MLP:
         """Random weights, biases 0. "xavier": variance 2/(nₖ₋₁ + nₖ). "he": 2/nₖ₋₁, which keeps h² alive where φ halves it.
 
         "auto": He's where φ halves h² more than DEEP times, for hidden layers; else Xavier's, which is smaller where layers
-        widen, and whose nets predicted better at the depths that tables want (docs/nets/mlp.md).
+        widen, and whose nets predicted better at the depths that tables want (docs/measured/nets/mlp.md).
         """
         L = len(self.shapes)
         deep = self.phi.init == "he" and L - 1 > DEEP
