@@ -25,17 +25,15 @@ import numpy as np
 from scipy.special import ndtri
 
 from lemmata.audit.kernel import claims as k
-from lemmata.audit.trust.generalisation import at_asked_confidence, rows_unseen
+from lemmata.audit.trust.generalisation import at_asked_confidence, condition_of, rows_unseen
 from lemmata.audit.trust.group_counts import DRAWN, GroupCounts, Rate
 from lemmata.audit.trust.group_gaps import Gaps, gaps_at_once, gaps_between
-from lemmata.audit.trust.seen_rows import SEEN, why_copies
 
 Array = np.ndarray
 
 BINS = 10  # of scores
 MOST_RIGHT = 0.6  # of rows whose group is guessed, groups balanced
 MOST_LEARNED = 20_000  # rows to learn the group from
-CONDITION = "if none of these rows was trained on"
 SOURCE = "ML Fairness criteria in classification"
 
 
@@ -48,15 +46,17 @@ def counts_of(fit: k.Fit) -> GroupCounts:
     counts = GroupCounts.of(fit.names, fit.codes, fit.y, fit.decisions, fit.weights)
     if len(counts.names) < 2:
         raise k.CannotTell("there is one group only")
+    condition(fit)
+    return counts
+
+
+@k.fact(cost=k.free)
+def condition(fit: k.Fit) -> str:
+    """Say on what verdicts about new rows rest. Raises CannotTell where these are no draws, or were trained on."""
     rows = fit.get("X")
     if rows is None and fit.get("scores") is not None:
         rows = np.column_stack([fit.scores, fit.y, fit.codes])
-    if rows is not None and (why := why_copies(rows, len(fit.y))):
-        raise k.CannotTell(why)
-    judged = unseen(fit)
-    if judged and judged.verdict == k.FAILS:
-        raise k.CannotTell(SEEN)
-    return counts
+    return condition_of(rows, len(fit.y), unseen(fit))
 
 
 @k.fact(cost=k.free)
@@ -137,10 +137,8 @@ def _say_why(names, rate: str, gaps: Gaps, pair, within: float, delta: float) ->
 
 def _with_condition(fit: k.Fit, found: k.Evidence) -> k.Evidence:
     """Say on what a verdict about new rows rests where it is not known what the model was trained on."""
-    judged = unseen(fit)
-    if not found.relation or (judged and judged.verdict == k.HOLDS):
-        return found
-    return replace(found, note=f"{found.note}; {CONDITION}" if found.note else CONDITION)
+    said = condition(fit) if found.relation else ""
+    return replace(found, note="; ".join(filter(None, (found.note, said))))
 
 
 @k.statistical("no two groups are accepted at rates further apart than `within`", SOURCE, confidence=0.95)  # fmt: skip

@@ -165,6 +165,15 @@ def rows_unseen(fit):
     return judged
 
 
+def condition_of(X: Any, n: int, judged: k.Evidence | None) -> str:
+    """Say on what a verdict about new rows rests. Raises CannotTell where these are no draws, or were trained on."""
+    if X is not None and (why := why_copies(X, n)):
+        raise k.CannotTell(why)
+    if judged and judged.verdict == k.FAILS:
+        raise k.CannotTell(SEEN)
+    return "" if judged and judged.verdict == k.HOLDS else "if none of these rows was trained on"
+
+
 # --- one model --------------------------------------------------------------------------------------------------------
 
 

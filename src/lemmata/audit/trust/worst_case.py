@@ -61,13 +61,17 @@ def end_of(value: Any, absent: float) -> Array:
 def linear_map_of(model: Any) -> tuple[Array, Array] | None:
     """Return a row of weights and an offset for each class; None where a model has none."""
     coef, offset = getattr(model, "coef_", None), getattr(model, "intercept_", None)
-    if coef is None or offset is None or not hasattr(model, "classes_") or hasattr(model, "steps"):
+    if coef is None or offset is None or not hasattr(model, "classes_"):
+        return None
+    coef, K = coef.toarray() if hasattr(coef, "toarray") else coef, len(model.classes_)
+    if K > 2 and hasattr(
+        model, "support_vectors_"
+    ):  # one against one: of three classes, three rows, too
         return None
     W, b = np.atleast_2d(np.asarray(coef, np.float64)), np.ravel(np.asarray(offset, np.float64))
-    K = len(model.classes_)
     if K == 2 and len(W) == 1:
         W, b = np.vstack([-W / 2, W / 2]), np.r_[-b / 2, b / 2]
-    return (W, np.broadcast_to(b, (K,))) if len(W) == K else None  # one against one is not read
+    return (W, np.broadcast_to(b, (K,))) if len(W) == K else None
 
 
 def linear_margins(W: Array, b: Array, X: Array, places: Array, ball: Any) -> tuple[Array, Array]:
@@ -111,6 +115,13 @@ def dense_layers_of(model: Any) -> list[tuple[Array, Array]] | None:
         b = np.zeros(W.shape[1]) if part.bias is None else part.bias.detach().double().cpu().numpy()
         found.append((W, b))
     return found
+
+
+def dense_scores(layers: list[tuple[Array, Array]], X: Array) -> Array:
+    """Return the score of every class; −z/2 and z/2 of a single one."""
+    for at, (W, b) in enumerate(layers):
+        X = (X if at == 0 else np.maximum(X, 0.0)) @ W + b
+    return np.hstack([-X / 2, X / 2]) if X.shape[1] == 1 else X
 
 
 def dense_radii(layers: list[tuple[Array, Array]], X: Array, places: Array) -> Array:
