@@ -161,7 +161,10 @@ class TextModel:
             data = data.with_parts(self._read(X_test), data.stopping)
         claims = (*self.claims, *self.more_claims)
         return self._certificate(
-            data, seconds=seconds, claims=claims, attributes=self._shown_to_claims()
+            data,
+            seconds=seconds,
+            claims=claims,
+            attributes={**self._shown_to_claims(), "test_given": X_test is not None},
         )
 
     def _shown_to_claims(self) -> dict[str, Any]:

@@ -24,7 +24,6 @@ from scipy.special import softmax
 from sklearn.utils.validation import check_is_fitted
 
 from lemmata.audit.language.heads import TEXT_HEAD_CLAIMS
-from lemmata.audit.nets.batching import batch_agrees
 from lemmata.core import common
 from lemmata.core.certificate import Certificate
 from lemmata.core.loop import warn_user
@@ -109,7 +108,6 @@ class TextHead:
     measured: ClassVar[tuple[str, ...]] = ("test_loss_", "test_score_")
     usual_batch: ClassVar[int] = 32
     reads: ClassVar[str]
-    more_claims = (batch_agrees,)
 
     # --- input ---
 
@@ -283,7 +281,8 @@ class TextHead:
         data = self._validate_pair(X, y, sample_weight, reset=False)
         if X_test is not None:
             data = replace(data, kept=self._tokenise(X_test, y_test)[0])
-        return self._certificate(data, seconds=seconds, claims=self.claims)
+        given = {"test_given": X_test is not None}
+        return self._certificate(data, seconds=seconds, claims=self.claims, attributes=given)
 
 
 def judge(scores: list[Array], data: LabelledTexts) -> tuple[Array, Array]:

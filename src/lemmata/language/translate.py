@@ -321,7 +321,8 @@ class Translator(TextNetwork):
         data = self._validate_pair(X, y, sample_weight, reset=False)
         if X_test is not None:
             data = replace(data, kept=self._read_pairs(X_test, y_test))
-        return self._certificate(data, seconds=seconds, claims=(*self.claims, *self.more_claims))
+        claims, given = (*self.claims, *self.more_claims), {"test_given": X_test is not None}
+        return self._certificate(data, seconds=seconds, claims=claims, attributes=given)
 
 
 def mean_of_tokens(losses: Sequence[Array]) -> float:

@@ -15,7 +15,7 @@ from lemmata.audit.kernel import claims as k
 from lemmata.audit.kernel.attributes import attributes_sound, discrepancy, statements_true
 from lemmata.audit.kernel.held_out import beats, mean_gain
 from lemmata.audit.language.models import RISK, cost_of_tokens, unsound_network
-from lemmata.audit.language.ngrams import held_out
+from lemmata.audit.language.ngrams import held_out, stated_test
 from lemmata.audit.language.translations import sources_unseen
 
 Array = np.ndarray
@@ -158,7 +158,7 @@ def _statement_errors(fit: k.Fit) -> Mapping[str, float | None]:
     some = answer_rows(fit, data.x[:STATED], data.segments[:STATED], data.y[:STATED])
     loss = float(np.concatenate(some.losses).mean())
     errors: dict[str, float | None] = {"loss_": discrepancy(fit.loss_, loss, 1 + loss, exact)}
-    if fit.get("test_loss_") is not None and data.kept is not None:
+    if stated_test(fit) is not None:
         found = held_out_answers(fit)
         test = float(np.concatenate(found.losses).mean())
         labels = [np.atleast_1d(one)[np.atleast_1d(one) != IGNORED] for one in data.kept.y]

@@ -17,7 +17,7 @@ from lemmata.audit.kernel.attributes import attributes_sound, discrepancy, state
 from lemmata.audit.kernel.concentration import clopper_pearson
 from lemmata.audit.kernel.held_out import beats, mean_gain
 from lemmata.audit.language.models import CAP, RISK, batch_agrees, cost_of_tokens, unsound_network
-from lemmata.audit.language.ngrams import best_ngram, held_out
+from lemmata.audit.language.ngrams import best_ngram, held_out, stated_test
 
 Array = np.ndarray
 
@@ -145,7 +145,7 @@ def _statement_errors(fit: k.Fit) -> Mapping[str, float | None]:
     exact = 3e-5  # float32 scores of order 10, summed in other batches
     losses = masked_losses(fit, fit.data.tokens[:STATED])
     pairs = [("loss_", losses)]
-    if fit.get("test_loss_") is not None and fit.data.kept is not None:
+    if stated_test(fit) is not None:
         pairs.append(("test_loss_", held_out_masked(fit)))
     means = {name: float(np.nanmean(one)) if np.isfinite(one).any() else 0.0 for name, one in pairs}
     return {name: discrepancy(fit.get(name), mean, 1 + mean, exact) for name, mean in means.items()}

@@ -17,7 +17,7 @@ import numpy as np
 from lemmata.audit.kernel import claims as k
 from lemmata.audit.kernel.attributes import attributes_sound, discrepancy, statements_true
 from lemmata.audit.kernel.held_out import beats, mean_gain
-from lemmata.audit.language.ngrams import best_ngram, held_out
+from lemmata.audit.language.ngrams import best_ngram, held_out, stated_test
 from lemmata.audit.nets import batching, caching
 from lemmata.audit.nets.changes import SAME, PropertyRequest, judge_change
 from lemmata.audit.nets.modules import Copy, Examples, copy_of
@@ -226,7 +226,7 @@ def _statement_errors(fit: k.Fit) -> Mapping[str, float | None]:
     some = fit.data.tokens[:STATED]
     loss = float(token_losses(fit, some).mean())
     errors: dict[str, float | None] = {"loss_": discrepancy(fit.loss_, loss, 1 + loss, exact)}
-    if fit.get("test_loss_") is not None and fit.data.kept is not None:
+    if stated_test(fit) is not None:
         test = float(held_out_losses(fit).mean())
         errors["test_loss_"] = discrepancy(fit.test_loss_, test, 1 + test, exact)
     return errors

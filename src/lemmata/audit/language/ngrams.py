@@ -123,6 +123,11 @@ def held_out(fit: k.Fit) -> Any:
     return kept
 
 
+def stated_test(fit: k.Fit) -> Any:
+    """The text that `test_loss_` is of; None where there is none, or where `certify` was given another."""
+    return None if fit.get("test_given") or fit.get("test_loss_") is None else fit.data.kept
+
+
 class Baseline(NamedTuple):
     """The best order, chosen on the end of the training text, and its losses on the held-out text."""
 
@@ -158,8 +163,8 @@ def _statement_errors(fit: k.Fit) -> Mapping[str, float | None]:
     loss = float(kneser_ney_losses(train, some, order, n)[-1].mean())
     errors: dict[str, float | None] = {"loss_": discrepancy(fit.loss_, loss, 1 + loss, exact)}
     errors["counts_"] = 0.0 if _are_counted(fit.counts_, train, order, n) else np.inf
-    if fit.get("test_loss_") is not None and fit.data.kept is not None:
-        test = float(kneser_ney_losses(train, fit.data.kept.tokens, order, n)[-1].mean())
+    if (kept := stated_test(fit)) is not None:
+        test = float(kneser_ney_losses(train, kept.tokens, order, n)[-1].mean())
         errors["test_loss_"] = discrepancy(fit.test_loss_, test, 1 + test, exact)
     return errors
 

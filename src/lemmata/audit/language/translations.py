@@ -24,7 +24,7 @@ from lemmata.audit.language.models import (
     look_ahead,
     unsound_network,
 )
-from lemmata.audit.language.ngrams import best_ngram, held_out
+from lemmata.audit.language.ngrams import best_ngram, held_out, stated_test
 from lemmata.audit.language.texts import text_restored
 from lemmata.audit.nets.changes import SAME, judge_change
 from lemmata.audit.nets.modules import Copy, Examples, copy_of
@@ -192,7 +192,7 @@ def _statement_errors(fit: k.Fit) -> Mapping[str, float | None]:
     exact = 3e-5  # float32 scores of order 10, summed in other batches
     loss = float(np.concatenate(score_pairs(fit, fit.data.x[:STATED], fit.data.y[:STATED]).losses).mean())  # fmt: skip
     errors: dict[str, float | None] = {"loss_": discrepancy(fit.loss_, loss, 1 + loss, exact)}
-    if fit.get("test_loss_") is not None and fit.data.kept is not None:
+    if stated_test(fit) is not None:
         found = held_out_scores(fit)
         test = float(np.concatenate(found.losses).mean())
         errors["test_loss_"] = discrepancy(fit.test_loss_, test, 1 + test, exact)
