@@ -18,7 +18,7 @@ PICTURE = Path(__file__).parents[2] / "docs" / "start.png"
 # what a label points to: the beginning of its words on a line, and where the label stands
 LABELS = (
     ("the next step of Lloyd", "what is claimed", "#0b5394"),
-    ("the cost by at most", "the number, and its bound", "#7a3e00"),
+    ("gain of one step", "the number and its bound", "#7a3e00"),
     ("→ Lloyd's iteration", "what to do", "#1b5e20"),
 )
 
@@ -28,8 +28,8 @@ def main() -> None:
     X = lemmata.data.digits().X
     model = lemmata.KMeans(n_clusters=10, random_state=0, max_iter=3).fit(X)
     lines = [line for line in str(model.certificate_).splitlines() if line.strip()][:6]
-    figure = plt.figure(figsize=(9.6, 2.6), dpi=130)
-    axes = figure.add_axes((0, 0, 1, 1), xlim=(0, 100), ylim=(len(lines) + 0.6, -0.6))
+    figure = plt.figure(figsize=(9.6, 2.1), dpi=130)
+    axes = figure.add_axes((0, 0, 1, 1), xlim=(0, 100), ylim=(len(lines) - 0.4, -0.6))
     axes.axis("off")
     for row, line in enumerate(lines):
         found = [one for one in LABELS if one[0] in line]
@@ -37,7 +37,7 @@ def main() -> None:
         axes.text(2, row, line, family="monospace", fontsize=9.5, va="center", color=color)
         for _, words, shade in found:
             axes.annotate(
-                words, (72, row), (78, row), va="center", fontsize=11, color=shade, weight="bold",
+                words, (66, row), (71, row), va="center", fontsize=11, color=shade, weight="bold",
                 arrowprops={"arrowstyle": "->", "color": shade},
             )  # fmt: skip
     figure.savefig(PICTURE)
