@@ -11,6 +11,7 @@ from lemmata.core.certificate import FAILS, HOLDS, UNDECIDED
 from lemmata.generate import (
     Samples,
     classifier_score,
+    compare_frechet,
     cross_play,
     frechet_distance,
     kernel_test,
@@ -36,6 +37,20 @@ def test_frechet_distance_is_the_formula_with_a_matrix_root():
     assert frechet_distance(A, A + 3) == pytest.approx(45, rel=1e-9)
     # fewer rows than columns: covariances without full rank
     assert frechet_distance(A[:3], A[:3]) == pytest.approx(0, abs=1e-9)
+
+
+def test_a_frechet_distance_stands_next_to_that_of_data(tables):
+    (X, new, drawn), _ = tables
+    honest, shifted = (compare_frechet(S, X, new) for S in (drawn, drawn + 1))
+    assert honest.data == shifted.data == frechet_distance(X, new)  # as many rows: all of them
+    assert (
+        1 / 3 < honest.ratio < 3
+    )  # both are distances of two honest tables, of which each has noise of its own
+    assert shifted.samples > 1.5 > honest.samples  # the shift alone is 2
+    doubled = compare_frechet(drawn[:400], X, new, features=lambda rows: 2 * rows)
+    half = np.sort(np.random.default_rng(0).permutation(800)[:400])
+    assert doubled.data == pytest.approx(4 * frechet_distance(X[half], new))
+    assert doubled.samples == pytest.approx(4 * frechet_distance(drawn[:400], new))
 
 
 def test_overlap_of_a_table_with_itself_is_whole_and_with_another_place_none():

@@ -50,6 +50,7 @@ CHAPTERS = (
     "generate.likelihoods",
     "generate.diffusion",
     "generate.games",
+    "generate.architectures",
 )
 LOOK: dict[Any, Any] = {"axes.titlesize": 10, "legend.fontsize": 8, "legend.frameon": False}
 _ENTRIES: dict[str, AtlasEntry] = {}

@@ -21,6 +21,6 @@ __getattr__, __dir__, __all__ = lazily(
         "diffusion.estimator": "Diffusion",
         "diffusion.latent": "Latent",
         "diffusion.cascade": "Cascade",
-        "judging": "Samples classifier_score cross_play frechet_distance kernel_test overlap",
+        "judging": "Samples classifier_score compare_frechet cross_play frechet_distance kernel_test overlap",
     },
 )

@@ -115,6 +115,36 @@ def frechet_distance(A: Any, B: Any) -> float:
     return max(shift + float((P * P).sum() + (Q * Q).sum()) - 2 * root, 0.0)
 
 
+class NextToData(NamedTuple):
+    """A Fréchet distance of samples to new rows, next to that of as many training rows to the same new rows."""
+
+    samples: float
+    data: float
+
+    @property
+    def ratio(self) -> float:
+        return self.samples / self.data if self.data > 0 else np.inf
+
+
+def compare_frechet(
+    samples: Any, X: Any, X_test: Any, features: Callable[[Any], Any] | None = None
+) -> NextToData:
+    """Measure how far samples are from new rows, and how far as many rows of X are: what draws of the true law get.
+
+    Parameters
+    ----------
+    samples, X, X_test : arrays of rows, or of images
+        What was drawn; what its generator was trained on, in any order; rows that it never saw.
+    features : function of an array, optional
+        It gives the numbers (n, d) that are compared, those of a classifier's last layer, say; None: the rows themselves.
+    """
+    n = min(len(samples), len(X))
+    some = np.sort(np.random.default_rng(0).permutation(len(X))[:n])
+    tables = samples[:n], X[some], X_test
+    S, known, new = (part if features is None else features(part) for part in tables)
+    return NextToData(frechet_distance(S, new), frechet_distance(known, new))
+
+
 class Overlap(NamedTuple):
     """Shares of rows in the other table's neighbourhoods (Kynkäänniemi et al. 2019; Naeem et al. 2020)."""
 
