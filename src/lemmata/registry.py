@@ -117,6 +117,12 @@ MODELS: dict[str, Entry] = {
         task="cluster, estimate densities", keywords="k-means clustering online",
         counterparts=("sklearn.cluster.MiniBatchKMeans",),
     ),
+    "AgglomerativeClustering": Entry(
+        "lemmata.clustering.agglomerative", "A tree of clusters: the closest are merged",
+        "ML Examples for Representation Learning", task="cluster, estimate densities",
+        keywords="hierarchical clustering dendrogram linkage ward",
+        counterparts=("sklearn.cluster.AgglomerativeClustering",),
+    ),
     "LightweightCoreset": Entry(
         "lemmata.clustering.coresets.estimator",
         "A small weighted sample that stands for the rows", "CIL20 6.2.3",
@@ -358,6 +364,9 @@ MODELS: dict[str, Entry] = {
     "VICReg": Entry(
         "lemmata.selfsup.vicreg", "Encoder without labels: variance and covariance", "ML VICReg",
         task="encode without labels", keywords="self-supervised contrastive representation",
+    ),
+    "CLIP": Entry(
+        "lemmata.selfsup.clip", "Images and captions in one space; classes by name", "ML CLIP",
     ),
     "NGram": Entry(
         "lemmata.language.ngrams", "The next token by counts: Kneser–Ney", "ML Language Models",

@@ -49,6 +49,7 @@ SETTINGS: dict[str, dict] = {
     "KMeans": {"n_clusters": 3},
     "MiniBatchKMeans": {"n_clusters": 3},
     "LightweightCoreset": {"size": 10},
+    "AgglomerativeClustering": {"n_clusters": 3},
     "GaussianMixture": {"n_components": 2, "covariance_type": "diag"},
     "Mixture": {"n_components": 2, "family": "gaussian-spherical"},
     # its default, "gibbs", gives every token a topic and refuses fractions, of which scikit-learn's checks are made
@@ -134,6 +135,7 @@ HOPELESS: dict[str, dict] = {
     "KMeans": {},
     "MiniBatchKMeans": {},
     "LightweightCoreset": {"size": 1},
+    "AgglomerativeClustering": {},
     # 20 rows for two matrices of 50 × 50: each shrinks onto a plane
     "GaussianMixture": {"covariance_type": "full"},
     "Mixture": {"family": "gaussian-full"},
@@ -259,9 +261,17 @@ WIDE = {
     "SVR": {"dual_coef_", "intercept_"},
     "SGDClassifier": {"dual_coef_"},
     "AR": {"coef_", "autocovariance_", "history_"},
+    "AgglomerativeClustering": {"distances_"},
     "Diffusion": {"alpha_bar_"},
 }
-WIDE_OUTPUT = ("AR", "SVC", "SVR", "KNeighborsClassifier", "NearestNeighbors")
+WIDE_OUTPUT = (
+    "AgglomerativeClustering",
+    "AR",
+    "SVC",
+    "SVR",
+    "KNeighborsClassifier",
+    "NearestNeighbors",
+)
 EXPECTED_FAILURES: dict[str, dict[str, str]] = {
     **{
         name: {
@@ -324,11 +334,11 @@ NUMBERLESS = (
     "Nystroem",  # as scikit-learn's: more than there are rows is all of them
     "RBFSampler",
 )
-# models of texts take no matrices; what they promise is checked in tests/embedding
+# models of texts take no matrices; what they promise is checked in tests/embedding, of images and captions in tests/selfsup
 TEXTUAL = {
     name
     for name, entry in registry.MODELS.items()
-    if entry.module.startswith(("lemmata.embedding", "lemmata.language"))
+    if entry.module.startswith(("lemmata.embedding", "lemmata.language")) or name == "CLIP"
 }
 MODELS = sorted(set(registry.MODELS) - TEXTUAL)
 COUNTING = ("PLSA", "NMF", "LDA", "LatentDirichletAllocation")  # models of numbers >= 0
@@ -368,6 +378,11 @@ def output(model, X):
     uses = ("transform", "score_samples", "cost", "predict_proba", "decision_function", "predict", "discriminate")  # fmt: skip
     if hasattr(model, "kneighbors") and not hasattr(model, "predict"):
         return model.kneighbors(X)[0]
+    if hasattr(
+        model, "linkage_matrix_"
+    ):  # it says nothing of other rows, but takes them for a certificate
+        model.certify(X)
+        return model.distances_
     use = next(use for use in uses if hasattr(model, use))
     return np.asarray(getattr(model, use)(X[:3] if use == "cost" else X))
 

@@ -112,6 +112,7 @@ HARMLESS = {
     ("labels_", "longer"),  # nothing else in a file says how many rows there were
     ("X_fit_", "longer"),  # … (where they have no targets)
     ("singular_", "longer"),  # … or singular values
+    ("spectrum_", "longer"),
     ("scores_", "longer"),  # … or penalties
     ("scores_", "flat"),  # one output, written as a table of one
     ("coef_", "flat"),

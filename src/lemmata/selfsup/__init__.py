@@ -4,6 +4,7 @@ losses.py                        formulas, then functions of (z, z⁺)
 networks.py, views.py            encoder, projector, predictor, target; two views of each image
 objectives.py, measures.py       losses of a batch for training; alignment, uniformity, spectrum, sensitivity
 simclr.py, byol.py, vicreg.py    the estimators, on base.py
+clip.py                          images and captions; classes by their names
 probes.py                        probes: what a linear model makes of features, beside raw pixels and the untrained network
 """
 
@@ -13,13 +14,14 @@ __getattr__, __dir__, __all__ = lazily(
     __name__,
     {
         "losses": "losses",
-        "networks": "FeatureNet JointEmbedding",
+        "networks": "FeatureNet ImagesAndWords JointEmbedding",
         "views": "LeaveOut Views",
-        "base": "SelfSupervised",
-        "objectives": "NTXent Decoupled Bootstrap VarianceCovariance",
+        "base": "EncoderModel SelfSupervised",
+        "objectives": "NTXent Decoupled Bootstrap Match VarianceCovariance",
         "simclr": "SimCLR",
         "byol": "BYOL",
         "vicreg": "VICReg",
+        "clip": "CLIP ZeroShot",
         "measures": "sensitivity",
         "probes": "probe",
     },

@@ -37,6 +37,19 @@ def state(module: Any, objective: Any, x: Array, size: int) -> dict[str, Any]:
     }
 
 
+@torch.no_grad()
+def caption_loss(module: Any, x: Array, tokens: Array, size: int) -> float:
+    """CLIP's loss of rows and captions in whole batches, in evaluation mode."""
+    from lemmata.selfsup.objectives import Match
+
+    like, losses = next(module.parameters()), []
+    for at in range(0, len(x) // size * size, size):
+        rows = torch.from_numpy(x[at : at + size]).to(like)
+        words = torch.from_numpy(tokens[at : at + size]).to(like.device)
+        losses.append(float(Match().of(module, rows, words)[0].double().mean()))
+    return float(np.mean(losses))
+
+
 def uniformity(z: Any) -> float:
     """ln E exp(−2‖z − z′‖²) over pairs of different rows of normalised features, a tensor (n, d)."""
     n = len(z)

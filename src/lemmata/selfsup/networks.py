@@ -3,6 +3,7 @@
 features  h = f₁(x)      any network of `nets`, without its head: the last channels by regions
 z = f₂(h)                two layers, for the loss alone: it throws away what differs between views, which a probe may need
 p = q(z)                 BYOL's predictor
+v = g(words)             CLIP's captions
 t = f₂′(f₁′(x))          BYOL's target, θ′ ← m θ′ + (1 − m) θ after every update, without gradients
 
 >>> from lemmata.nets import ConvNet
@@ -15,12 +16,14 @@ t = f₂′(f₁′(x))          BYOL's target, θ′ ← m θ′ + (1 − m) θ
 from __future__ import annotations
 
 import copy
+import math
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 HIDDEN = 256  # units between features and projection
+LOG_SCALE = math.log(1 / 0.07)  # CLIP's first ln 1/τ
 
 
 class FeatureNet(nn.Module):
@@ -120,6 +123,38 @@ class JointEmbedding(nn.Module):
         with torch.no_grad():
             for target, weight in pairs:
                 target.lerp_(weight, 1 - self.momentum)
+
+
+class ImagesAndWords(JointEmbedding):
+    """CLIP's encoders: of rows, f₂ ∘ f₁; of captions, two layers on the mean of their words' vectors. With t = ln 1/τ.
+
+    Parameters
+    ----------
+    encoder, projection, width, hidden : as of JointEmbedding
+    n_words : int, default=1
+        Of the vocabulary; word 0 fills up short captions.
+    """
+
+    def __init__(
+        self, encoder: FeatureNet, projection: int = 64, width: int | None = None, hidden: int = HIDDEN, n_words: int = 1
+    ):  # fmt: skip
+        super().__init__(encoder, projection, width, hidden)
+        for name in ("predictor", "momentum"):
+            del self.config[name]
+        self.config["n_words"] = n_words
+        self.vectors = nn.Embedding(n_words + 1, hidden, padding_idx=0)
+        self.reader = two_layers(hidden, hidden, projection)
+        self.log_scale = nn.Parameter(torch.tensor(LOG_SCALE))
+
+    def read(self, tokens: Tensor) -> Tensor:
+        """(B, projection) of captions (B, longest), numbers of words."""
+        count = (tokens > 0).sum(1, keepdim=True).clamp(min=1)
+        return self.reader(self.vectors(tokens).sum(1) / count)
+
+    def updated(self) -> None:
+        """Keep τ at 0.01 or more, as the authors do."""
+        with torch.no_grad():
+            self.log_scale.clamp_(max=math.log(100))
 
 
 def two_layers(width: int, hidden: int, out: int) -> nn.Sequential:

@@ -3,6 +3,7 @@
     NTXent, Decoupled        contrast, decouple of z and z⁺
     Bootstrap                predict p from the target of the other view, both ways
     VarianceCovariance       regularise z and z⁺
+    Match                    match images and captions, which are words' numbers
 
 The trace has the spread of z besides (losses.py): a collapse shows there while the loss still looks well.
 """
@@ -91,3 +92,19 @@ class VarianceCovariance(TwoViews):
     def of(self, net: Any, a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
         z, z_plus = project_both(net, a, b)
         return losses.regularise(z, z_plus, self.invariance, self.variance, self.covariance), z
+
+
+@dataclass(frozen=True)
+class Match(Objective):
+    """CLIP's loss; captions of equal words are no negatives."""
+
+    compares_rows = True
+
+    def of(self, net: Any, x: Tensor, tokens: Tensor) -> tuple[Tensor, Tensor]:
+        u, v = net.project(x), net.read(tokens)
+        same = (tokens[:, None] == tokens).all(dim=2)
+        return losses.match(u, v, net.log_scale, same), u
+
+    def __call__(self, net: Any, batch: Sequence[Tensor], rng: Generator) -> Terms:
+        found, u = self.of(net, *batch)
+        return Terms(found, {"spread": losses.spread(u)})

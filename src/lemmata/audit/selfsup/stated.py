@@ -78,7 +78,7 @@ def _statement_errors(fit: k.Fit) -> Mapping[str, float]:
         with torch.no_grad():
             losses.append(_loss(fit, net, *views))
             pairs.append([net(view).numpy() for view in views])
-    z, z_plus = (_normalise(np.concatenate(part)) for part in zip(*pairs, strict=True))
+    z, z_plus = (normalise(np.concatenate(part)) for part in zip(*pairs, strict=True))
     alignment = float(np.square(z - z_plus).sum(axis=1).mean())
     off = ~np.eye(len(z), dtype=bool)
     uniformity = float(logsumexp(4 * (z @ z.T)[off] - 4) - np.log(off.sum()))
@@ -95,7 +95,7 @@ def _statement_errors(fit: k.Fit) -> Mapping[str, float]:
     return {**found, "spectrum_": float(off_by)}
 
 
-def _normalise(h: Array) -> Array:
+def normalise(h: Array) -> Array:
     return h / np.maximum(np.linalg.norm(h, axis=1, keepdims=True), 1e-12)
 
 
