@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
 from lemmata.clustering.assignment import ClusterSums, Points, labels_of
-from lemmata.clustering.bounds import Bounds, CenterGroups, groups_for
 from lemmata.clustering.frames import FeatureSpread, FramedCenters
+from lemmata.clustering.yinyang.bounds import Bounds, CenterGroups, groups_for
 from lemmata.core import Blocks, blocks, map_reduce, rounding
 
 DTYPES = [np.float32, np.float64]

@@ -30,6 +30,7 @@ MAIN: dict[str, str] = {
     "KMeans": "fixed_point",
     "MiniBatchKMeans": "near_fixed_point",
     "LightweightCoreset": "costs_kept",
+    "AgglomerativeClustering": "merges_closest",
     # predict
     "LinearRegression": "normal_equations",
     "Ridge": NEAR,

@@ -225,6 +225,7 @@ FOREIGN = {
     "TruncatedSVD": lambda: decomposition.TruncatedSVD(2, algorithm="arpack"),
     "KernelPCA": lambda: decomposition.KernelPCA(2, kernel="rbf"),
     "KMeans": lambda: cluster.KMeans(3, n_init=1, random_state=0),
+    "AgglomerativeClustering": lambda: cluster.AgglomerativeClustering(3, compute_distances=True),
     "MiniBatchKMeans": lambda: cluster.MiniBatchKMeans(3, n_init=1, random_state=0),
     **{
         f"GaussianMixture, {kind}": lambda kind=kind: mixture.GaussianMixture(

@@ -246,8 +246,11 @@ def test_bad_rows_are_refused_by_a_fitted_model(name):
         if (
             (common.takes_holes(name) and found in HOLES)
             or (found == "None" and hasattr(model, "kneighbors"))
-            or (found == "one row" and name == "AR")
-        ):  # a series
+            or (found == "one row" and name == "AR")  # a series
+            or (
+                found.startswith("dask") and hasattr(model, "linkage_matrix_")
+            )  # claims read it, and break
+        ):
             continue
         with pytest.raises((ValueError, TypeError)) as refused:
             common.output(model, change(X))

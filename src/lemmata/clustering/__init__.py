@@ -12,6 +12,7 @@ from lemmata.registry import lazily
 __getattr__, __dir__, __all__ = lazily(
     __name__,
     {
+        "agglomerative": "AgglomerativeClustering",
         "kmeans": "KMeans",
         "coresets.estimator": "LightweightCoreset",
         "minibatch": "MiniBatchKMeans",

@@ -238,7 +238,7 @@ class ParallelColumns:
 
 
 class Points:
-    """The data of a k-means run. It remembers labels, and bounds (bounds.py), between one set of centres and the next.
+    """The data of a k-means run. It remembers labels, and bounds (yinyang/), between one set of centres and the next.
 
     What it remembers makes the next assignment faster and never changes its result, so it is not part of a run's state.
     """

@@ -25,8 +25,8 @@ import numpy as np
 from sklearn.utils import check_array
 
 from lemmata.clustering.assignment import ClusterSums, Points
-from lemmata.clustering.bounds import Bounds
 from lemmata.clustering.seeding import greedy_d2_sampling, kmeans_parallel, random_rows
+from lemmata.clustering.yinyang.bounds import Bounds
 from lemmata.core.blocks import is_dask
 from lemmata.core.loop import Solution, Stop, Stopped
 from lemmata.core.store import storable

@@ -24,12 +24,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from scipy.cluster import hierarchy
 
 from lemmata.audit.clustering.kmeans import LONGEST, RESTARTS
 from lemmata.audit.clustering.kmeans_bounds import SETTLING, STEPS, WeakDual, eigen_work
 from lemmata.audit.clustering.kmeans_refits import LONGEST as REFIT_STEPS
 from lemmata.audit.clustering.kmeans_refits import STARTS, sample_rows
 from lemmata.audit.clustering.nearest_centres import Partition, squared_distances
+from lemmata.audit.clustering.trees import distances_of
 from lemmata.clustering.assignment import Points
 from lemmata.clustering.lloyd import KMeansState, LloydAlgorithm
 from lemmata.core.engine import one_blas_thread
@@ -113,6 +115,15 @@ def _fits(
                     break
             found.append(state)
     return found
+
+
+# --- trees ------------------------------------------------------------------------------------------------------------
+
+
+def merge_rows(fit: Any, rows: Any) -> Array:
+    """Return the merges of a tree of some rows, (n − 1, 2), by the linkage and the metric of the fit."""
+    known = distances_of(rows, fit.metric)
+    return hierarchy.linkage(known, fit.linkage)[:, :2].astype(np.int64)
 
 
 # --- multipliers of the dense bound -----------------------------------------------------------------------------------

@@ -353,6 +353,16 @@ def checked_block(
     return rows if dtype is None else rows.astype(dtype, copy=False)
 
 
+def all_rows(data: Blocks) -> Any:
+    """Return all rows in memory: the array or CSR matrix they come from, or their blocks put together."""
+    if data.in_memory:
+        return data.source
+    parts = [rows for rows, _ in data]
+    if len(parts) == 1:
+        return parts[0]
+    return sp.vstack(parts).tocsr() if sp.issparse(parts[0]) else np.concatenate(parts)
+
+
 def open_rows(data: Any, weights: Any = None) -> Blocks:
     """The door of functions that are no estimators: rows as checked Blocks of floats, with checked weights, if any."""
     from sklearn.utils import check_array

@@ -411,7 +411,7 @@ WITNESSES: dict[str, str] = {
         "predict.witness.better_weights": "better_huber_fit better_weights",
         "predict.witness.dual_points": "dual_points feasible_slopes",
         "predict.witness.separation": "separating_direction",
-        "clustering.witness": "better_centers coreset_centers multipliers refit_centers subset_plan",
+        "clustering.witness": "better_centers coreset_centers merge_rows multipliers refit_centers subset_plan",
         "mixtures.witness": "climb_by_leaps climb_from_nudges fewer_components fresh_mixtures refit_mixture",
     }.items()
     for name in names.split()

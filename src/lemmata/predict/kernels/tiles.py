@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from lemmata.core.blocks import Blocks
+from lemmata.core.blocks import all_rows as all_rows
 from lemmata.core.engine import one_blas_thread, run_tasks
 
 Array = np.ndarray
@@ -92,16 +92,6 @@ def too_large(n: int, itemsize: int, copies: int = 1) -> str:
     if needed <= limit:
         return ""
     return f"the kernel matrix of {n:,} rows needs {needed / 2**30:,.1f} GB, more than the {limit / 2**30:,.1f} GB it may take"
-
-
-def all_rows(data: Blocks) -> Any:
-    """Return all rows in memory: the array or CSR matrix they come from, or their blocks put together."""
-    if data.in_memory:
-        return data.source
-    parts = [rows for rows, _ in data]
-    if len(parts) == 1:
-        return parts[0]
-    return sp.vstack(parts).tocsr() if sp.issparse(parts[0]) else np.concatenate(parts)
 
 
 def refuse_asymmetric(K: Array) -> None:

@@ -1,4 +1,4 @@
-"""Bounds that let k-means skip most of its work, with the same result to the bit (_kernels_bounds.py).
+"""Bounds that let k-means skip most of its work, with the same result to the bit (_kernels.py).
 
 `Bounds` remembers, for the rows of a `Points`, the centres they were last assigned to and what was learned of the others. Given
 new centres it looks only at the groups of centres that may have come nearer. Whatever it remembers is valid for any new
@@ -189,7 +189,7 @@ def _nearest_others(hats: Array) -> Array:
 def _assign_bounded(
     rows, weights, packed: FramedCenters, labels, shorts, *work
 ) -> tuple[ClusterSums, int]:
-    from lemmata.clustering._kernels_bounds import assign_bounded_into
+    from lemmata.clustering.yinyang._kernels import assign_bounded_into
 
     k, d = packed.hats.shape
     rows = floats(rows)
