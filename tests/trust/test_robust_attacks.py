@@ -322,6 +322,9 @@ def test_a_stolen_model_states_its_agreement_and_its_attacks_transfer(digits, lo
     found = attack(Scores(logistic), X, y, Ball(0.15), "transfer", surrogate=stolen.model)
     assert found.robust_accuracy < 0.5 * found.accuracy
     assert found.queries["transfer"] == 2 * found.clean.sum() + found.clean.sum()
+    once = LogisticRegression().fit(X, np.where(np.arange(len(X)) == 3, 1, 0))
+    once.predict = lambda rows: (np.arange(len(rows)) == 3).astype(int)  # a class that is said once
+    assert steal(once, X).agreement > 0.9
     with pytest.raises(ValueError, match="nothing to steal"):
         steal(DummyClassifier().fit(X, y), X)
     with pytest.raises(ValueError, match="no gradients"):

@@ -59,12 +59,14 @@ def _steal(target: Target, X: Array, learner: Any, noise: float, seed: int) -> S
     noisy = tiled + noise * (high - low) * rng.standard_normal(tiled.shape)
     learned = np.vstack([X[~held], np.clip(noisy, low, high)]).astype(X.dtype)
     said = target.classes[target.decide(learned)]
-    if len(set(said.tolist())) < 2:
+    counts = np.unique(said, return_counts=True)[1]
+    if len(counts) < 2:
         raise ValueError(f"the model says {said[0]} of all {len(said):,} rows: there is nothing to steal.")  # fmt: skip
     if learner is None:
         from lemmata.nets.mlp.estimators import MLPClassifier
 
-        learner = MLPClassifier((128,), max_iter=60, early_stopping=True, random_state=seed)
+        stops = bool(counts.min() > 1)  # a class met once cannot be held out
+        learner = MLPClassifier((128,), max_iter=60, early_stopping=stops, random_state=seed)
     copy = learner.fit(learned, said)
     same = copy.predict(X[held]) == target.classes[target.decide(X[held])]
     interval = clopper_pearson(int(same.sum()), len(same))
