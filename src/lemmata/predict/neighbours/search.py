@@ -124,9 +124,9 @@ class ExactSearch:
         q = len(Q)
         step = min(QUERIES, -(-q // (6 * cores())) * 6)
         sixes = kernels.pack_queries(points)
-        squares, found = np.full((q, k), np.inf), np.full((q, k), len(self.X), np.int64)
+        squares, found = np.empty((q, k)), np.empty((q, k), np.int64)
         out = squares, found, self.slack * lengths / 2 + UNDERFLOW * (1 + np.sqrt(lengths))
-        exact = np.ascontiguousarray(Q, self.X.dtype), self.X, lengths, self.scale
+        exact = np.ascontiguousarray(Q, self.X.dtype), self.X, self.scale, self.slack
 
         def work(task: int) -> None:
             kernels.search_into(
