@@ -351,7 +351,7 @@ class LanguageModel(TextModel):
         first, coder = self._prompt(prompt), self.tokens_
 
         def choose(scores: Array) -> Array:
-            P = shape_probabilities(self._only_possible(scores), temperature, top_k, top_p)
+            P = shape_probabilities(self.only_possible(scores), temperature, top_k, top_p)
             return draw_tokens(P, rng)
 
         def is_done(tokens: Array) -> bool:
@@ -373,7 +373,7 @@ class LanguageModel(TextModel):
 
         class Possible:
             select = staticmethod(inner.select)
-            feed = staticmethod(lambda tokens: self._only_possible(inner.feed(tokens)))
+            feed = staticmethod(lambda tokens: self.only_possible(inner.feed(tokens)))
 
         found = search_beams(Possible(), first[None], int(length), int(beams))
         return [(self._join(prompt, first, one.tokens), one.log_prob) for one in found]
@@ -381,7 +381,7 @@ class LanguageModel(TextModel):
     def next_tokens(self: Any, prompt: str = "", n: int = 10) -> list[tuple[str, float]]:
         """The likeliest next tokens with their probabilities, the likeliest first."""
         check_is_fitted(self)
-        scores = self._only_possible(self._step(1).feed(self._prompt(prompt)[None]))
+        scores = self.only_possible(self._step(1).feed(self._prompt(prompt)[None]))
         P = shape_probabilities(scores)[0]
         order = np.argsort(-P, kind="stable")[: int(n)]
         return [(self.tokens_.name(int(token)), float(P[token])) for token in order]
@@ -394,9 +394,14 @@ class LanguageModel(TextModel):
             tokens = self.tokens_.encode(prompt)
         except ValueError as error:
             raise ValueError(f"prompt: {error}") from None
+        return self.begin(tokens)
+
+    @staticmethod
+    def begin(tokens: Array) -> Array:
+        """Tokens after [EOS], as at the beginning of a text."""
         return np.concatenate([np.array([EOS], np.int32), tokens])
 
-    def _only_possible(self: Any, scores: Array) -> Array:
+    def only_possible(self: Any, scores: Array) -> Array:
         """Scores with −∞ for tokens that no text contains."""
         scores = np.array(scores, np.float64)
         scores[:, impossible_tokens(self.tokens_)] = -np.inf
