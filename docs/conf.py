@@ -45,7 +45,7 @@ html_css_files = ["site.css"]
 html_show_sourcelink = False
 html_copy_source = False
 html_context = {"default_mode": "auto"}
-html_sidebars = {"index": [], "which-model": [], "certificate": []}
+html_sidebars = {"index": [], "which-model": [], "certificate": [], "api/*": [], "gallery/**": []}
 html_theme_options = {
     "use_edit_page_button": False,
     "show_prev_next": False,

@@ -7,6 +7,9 @@ import pytest
 
 FOLDER = Path(__file__).parent.parent / "examples"
 PROMISES = {
+    "can_i_trust_this_fit.py": "after scaling, what fails: nothing",
+    "which_model_for_my_file.py": "not told apart",
+    "draw_from_the_atlas.py": "shown: with basis='any'",
     "classify_images.py": "by gradients: 25 pixels",
     "reduce_digits.py": "loaded: PCA",
     "certify_another_library.py": "what fails: statements_true",

@@ -71,7 +71,7 @@ def read_sentences(text: str) -> Iterator[tuple[int, str]]:
     """Sentences, each with the line where its paragraph begins; code and links are one word."""
     for number, piece in read_pieces(text):
         piece = re.sub(r"!?\[([^\]]*)\]\([^)]*\)", r"\1", piece)
-        piece = re.sub(r"`[^`]*`", "code", piece).replace("*", "")
+        piece = re.sub(r"`[^`]*`", "Code", piece).replace("*", "")
         piece = re.sub(r"\b(e\.g|i\.e|cf|etc|vs|Ex|Thm|Prop|Cor|al|s|no)\. ", r"\1 ", piece)
         for sentence in re.split(r"(?<=[.?!])[)”\"]?\s+(?=[^a-z\s])", piece):
             if len(count_words(sentence)) > 1:

@@ -5,6 +5,7 @@ python -m tools.site --quick    the same without running the examples
 python -m tools.site --links    also try every link that leads outside
 """
 
+import re
 from pathlib import Path
 
 
@@ -13,3 +14,17 @@ def replace_text(path: Path, text: str) -> None:
     if not path.exists() or path.read_text() != text:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
+
+
+def escape(text: str) -> str:
+    """Plain text as reST: code in single quotes becomes literal, all else means itself."""
+    parts = re.split(r"(``.+?``|`[^`\n]+`)", text)
+    for at, part in enumerate(parts):
+        if at % 2:
+            parts[at] = f"``{part.strip('`').strip()}``"
+            following = parts[at + 1]
+            if following[:1].isalnum() or following[:1] in "_*":
+                parts[at + 1] = f"\\ {following}"
+        else:
+            parts[at] = re.sub(r"([\\*|]|(?<=\w)_(?!\w)|(?<!\w)_(?=\w)|`|(?<=\])_)", r"\\\1", part)
+    return "".join(parts)

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from tools.site import replace_text
+from tools.site import escape, replace_text
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "build" / "examples"
@@ -22,13 +22,29 @@ TASKS = {
     "generate": "Networks and generation",
 }
 BY_TASK = {
-    "judge": "certify does_the how_good how_robust honest is_it_fair terminal did_it what_is can_i",
-    "choose": "which_model which_embedding explain start",
+    "judge": "certify does_the how_good how_robust honest is_it_fair terminal did_it can_i",
+    "choose": "which draw_from",
     "predict": "kernel lasso nearest read_a minimise mlp",
     "reduce": "reduce impute cluster denoise larger mixture parts recommend",
     "words": "read_topics topics word two_spaces shakespeare",
     "generate": "autoencode classify reverse train learn",
 }
+
+
+# what an example is about, drawn by the atlas
+PICTURES = {
+    "autoencode_digits": "autoencoder-pca", "certify_a_lasso": "lasso-ridge", 
+    "classify_images": "vit-convnet", "cluster_and_prove": "bad-start", "denoise_patches": "sparse-denoising",
+    "does_the_fit_exist": "support-vectors", "honest_bits": "model-table", "certify_a_flow": "flow-grid",
+    "honest_perplexity": "three-models-of-documents", "impute_digits": "digits-table", "kernel_machines": "support-vectors",
+    "larger_than_memory": "eigendigits", "reduce_digits": "pca-basis", "lasso_path": "lasso-ridge",
+    "minimise_anything": "rosenbrock-race", "mixture_with_holes": "choose-k", "mlp_by_hand": "hidden-units",
+    "nearest_neighbours": "curse-of-dimensionality", "parts_of_faces": "parts-of-faces", "read_a_regression": "robust-losses",
+    "read_topics": "docstring-topics", "topics_of_documents": "bars", "recommend_films": "mean-ratings",
+    "reverse_sequences": "attention-reversal", "train_a_network": "schedules", "which_embedding": "inner-products",
+    "word_vectors": "word-arithmetic", "two_spaces_and_sentences": "nearest-words", 
+     "how_good_is_it_really": "bias-variance", "terminal_noise": "diffusion-score",
+}  # fmt: skip
 
 
 def task_of(stem: str) -> str:
@@ -59,10 +75,19 @@ def in_cells(stem: str, text: str) -> str:
     """An example as sphinx-gallery reads it: a title, and a cell for each comment that begins a paragraph."""
     _, doc, code = text.split('"""', 2)
     title = stem.replace("_", " ").capitalize()
-    purpose = re.sub(r"\n\n(?:\./run py|python) \S+\n*$", "\n", doc)
-    head = f'"""\n{title}\n{"=" * len(title)}\n\n{purpose.strip()}\n"""\n'
-    cells = re.sub(r"\n\n((?:# .+\n)+)(?=\S)", lambda found: f"\n\n# %%\n{found[1]}\n", code)
-    return head + cells
+    purpose = escape(re.sub(r"\n\n(?:\./run py|python) \S+\n*$", "\n", doc).strip())
+    head = f'"""\n{title}\n{"=" * len(title)}\n\n{purpose}\n'
+    if picture := PICTURES.get(stem):
+        head += f"\n.. image:: /images/{picture}.png\n   :alt: {title}\n"
+        code = f"\n\n# sphinx_gallery_thumbnail_path = 'images/{picture}.png'{code}"
+    return f'{head}"""\n' + re.sub(r"\n\n((?:# .+\n)+)(?=\S)", _begin_cell, code)
+
+
+def _begin_cell(comment: re.Match) -> str:
+    if "thumbnail_path" in comment[1]:
+        return comment[0]
+    lines = [f"# {escape(line[2:])}" for line in comment[1].splitlines()]
+    return "\n\n" + "\n".join(["# %%", *lines]) + "\n\n"
 
 
 def show_atlas() -> str:

@@ -17,7 +17,7 @@ from types import ModuleType
 from typing import Any
 
 from lemmata import registry
-from tools.site import replace_text
+from tools.site import escape, replace_text
 from tools.site.gallery import task_of
 
 ROOT = Path(__file__).parents[2]
@@ -143,20 +143,6 @@ def is_model(value: Any) -> bool:
 
 
 # --- writing pages ----------------------------------------------------------------------------------------------------
-
-
-def escape(text: str) -> str:
-    """Plain text as reST: code in single quotes becomes literal, all else means itself."""
-    parts = re.split(r"(``.+?``|`[^`\n]+`)", text)
-    for at, part in enumerate(parts):
-        if at % 2:
-            parts[at] = f"``{part.strip('`').strip()}``"
-            following = parts[at + 1]
-            if following[:1].isalnum() or following[:1] in "_*":
-                parts[at + 1] = f"\\ {following}"
-        else:
-            parts[at] = re.sub(r"([\\*|]|(?<=\w)_(?!\w)|(?<!\w)_(?=\w)|`|(?<=\])_)", r"\\\1", part)
-    return "".join(parts)
 
 
 def write_text(text: str, indent: str = "") -> Iterator[str]:
