@@ -16,7 +16,7 @@ __getattr__, __dir__, __all__ = lazily(
         "losses": "losses",
         "networks": "FeatureNet ImagesAndWords JointEmbedding",
         "views": "LeaveOut Views",
-        "base": "EncoderModel SelfSupervised",
+        "base": "SelfSupervised",
         "objectives": "NTXent Decoupled Bootstrap Match VarianceCovariance",
         "simclr": "SimCLR",
         "byol": "BYOL",

@@ -1,7 +1,7 @@
 """Estimators that learn an encoder: encoder and projector, what they state, and files.
 
     class SimCLR(SelfSupervised): …        from two views of each row; defines `_objective`, and with it its loss
-    class CLIP(EncoderModel): …            from rows and captions
+    class CLIP(SelfSupervised): …          from rows and captions
 
 `transform` gives the features f₁(x) alone: the projector serves training (ML "SimCLR"). A tenth of the rows is kept from
 training, and the main claim, `not_collapsed`, is checked on these in `fit`.
@@ -36,126 +36,7 @@ Array = np.ndarray
 NETS = {3: "ConvNet", 2: "SoundNet", 1: "FeedForward"}  # by the axes of an input
 
 
-class EncoderModel(KeepsTestRows, ClassNamePrefixFeaturesOutMixin, RowTransformer, Neural):
-    """An encoder with a projector, trained by a loss that compares rows. A subclass defines `_loss`, claims and statements."""
-
-    net: Any = parameter(None, ANYTHING, before="optimizer").doc("""
-        The encoder: a name or class of `nets`, called as ``net(input_shape, 1, **net_options)`` and
-        used without its head; or a torch.nn.Module, which is copied. None is "ConvNet" of images,
-        "SoundNet" of sounds, "FeedForward" of tables.""")
-    projection: int = parameter(64, COUNT, before="optimizer").doc("Numbers that the projector gives.")  # fmt: skip
-    _: KW_ONLY
-    regions: int = parameter(3, COUNT, before="optimizer").doc("""
-        The last features are averaged over regions × regions parts of an image; 1 forgets where
-        something was.""")
-    hidden: int = parameter(256, COUNT, before="optimizer").doc("Units of the projector's hidden layer.")  # fmt: skip
-    net_options: Any = parameter(None, dict, None, before="optimizer").doc("""
-        Further arguments of a class of networks: {"widths": (32, 64, 128)}.""")
-    test_fraction: float = parameter(0.1, SHARE, before="optimizer").doc("""
-        The share of rows kept from training, on which the claims of `fit` are checked.""")
-    max_iter: int = common.max_iter(20).doc("Epochs.")
-    learning_rate: Any = parameter(2e-3, POSITIVE, None)
-    schedule: Any = parameter("cosine", str, callable).doc("""
-        The rate falls to 0 over `max_iter` epochs.""")
-
-    usual_batch = 256
-    min_samples = 4
-    stored: ClassVar[Mapping[str, str | type]] = {
-        **Neural.stored,
-        "loss_": "audited",
-        "n_outputs_": "audited",
-        "stated_batch_": "audited",
-        "test_rows_?": "t int >=0",
-    }
-
-    # --- fitting ---
-
-    def _network(self, data: Blocks | None) -> Any:
-        torch = require("torch", "deep", what=type(self).__name__)
-        shape, options = tuple(self.input_shape_), dict(self.net_options or {})
-        if isinstance(self.net, torch.nn.Module):
-            if options:
-                raise ValueError("net_options are for a class of networks, and net is a module: pass its class.")  # fmt: skip
-            make: Any = partial(copy.deepcopy, self.net)
-        else:
-            net = NETS[len(shape)] if self.net is None else self.net
-            make = partial(storage.build_network, storage.network_class(net), shape, 1, options)
-        wide = data is not None and data.dtype == np.float64
-        found = partial(build, make, shape, int(self.regions), wide, self._parts())
-        from lemmata.nets.training.devices import own_draws
-
-        with own_draws():
-            found()  # what does not fit is said before training
-        return self._begin_with(found)
-
-    def _parts(self) -> dict[str, Any]:
-        """The arguments of the network besides its encoder."""
-        return {"projection": int(self.projection), "hidden": int(self.hidden)}
-
-    def _training(self, net: Any, rows: int) -> Any:
-        if self.batch_size == 1:
-            raise ValueError("batch_size=1: two rows or more are compared; pass batch_size >= 2.")
-        return super()._training(net, rows)
-
-    def _problem(self, data: Blocks) -> Any:
-        found = super()._problem(data)
-        for one in (found, found.validation):
-            if one is not None:
-                one.whole_batches = True  # a rest of one row has nothing to be compared with
-        return found
-
-    def _conclude(
-        self, data: Any, attributes: dict[str, Any], trace: Trace, stopped: str | None, steps: int
-    ) -> None:
-        module = attributes["module_"]
-        known = {"n_outputs_": int(module.config["width"])}
-        super()._conclude(data, {**attributes, **known}, trace, stopped, steps)
-
-    def _batches_to_state(self, data: Blocks) -> tuple[Any, int]:
-        """The tensor of the rows that are stated, and the rows in a whole batch of them."""
-        rows = rows_to_state(data)[0]
-        size = self.usual_batch if self.batch_size == "auto" else int(self.batch_size)
-        return np.ascontiguousarray(rows).reshape(-1, *self.input_shape_), min(size, len(rows))
-
-    def _stated_loss(self, data: Blocks) -> float:
-        return 0.0  # among the statements
-
-    # --- using ---
-
-    @property
-    def encoder_(self) -> Any:
-        if not hasattr(self, "module_"):
-            raise AttributeError(f"this {type(self).__name__} is not fitted yet: call fit(X) first.")  # fmt: skip
-        return self.module_.encoder
-
-    @property
-    def _n_features_out(self) -> int:
-        return self.n_outputs_
-
-    def transform(self, X) -> Array:
-        """(n, features): f₁(x) of every row, without the projector."""
-        return self._apply(X, lambda rows: self._run_network(rows, self.input_shape_))
-
-    def project(self, X) -> Array:
-        """(n, projection): f₂(f₁(x)), which the loss compares."""
-        return self._apply(X, lambda rows: self._run_network(rows, self.input_shape_, "project"))
-
-    # --- files ---
-
-    def _rebuild(self, network: Any) -> Any:
-        """The module of a file; an encoder that is not ours is made as in a fit."""
-        config = network.config or {}
-        encoder = config.get("encoder")
-        own = getattr(encoder, "config", None) or {}
-        if getattr(own.get("net"), "config", None) is not None:
-            return super()._rebuild(network)
-        from lemmata.nets.training.devices import own_draws
-
-        with own_draws():
-            return network.build(self._network(None)())
-
-
-class SelfSupervised(EncoderModel):
+class SelfSupervised(KeepsTestRows, ClassNamePrefixFeaturesOutMixin, RowTransformer, Neural):
     """An encoder trained on two views of each row. A subclass defines `_objective`.
 
     Attributes
@@ -176,14 +57,37 @@ class SelfSupervised(EncoderModel):
         Numbers of the rows that were kept from training.
     """
 
+    net: Any = parameter(None, ANYTHING, before="optimizer").doc("""
+        The encoder: a name or class of `nets`, called as ``net(input_shape, 1, **net_options)`` and
+        used without its head; or a torch.nn.Module, which is copied. None is "ConvNet" of images,
+        "SoundNet" of sounds, "FeedForward" of tables.""")
+    projection: int = parameter(64, COUNT, before="optimizer").doc("Numbers that the projector gives.")  # fmt: skip
     _: KW_ONLY
     views: Any = parameter(None, callable, tuple, list, None, before="optimizer").doc("""
         An augmentation (batch, generator) → batch, drawn twice, or two of them. None: strong ones
         for images, mild ones for sounds, numbers left out of tables; see `selfsup.views`.""")
+    regions: int = parameter(3, COUNT, before="optimizer").doc("""
+        The last features are averaged over regions × regions parts of an image; 1 forgets where
+        something was.""")
+    hidden: int = parameter(256, COUNT, before="optimizer").doc("Units of the projector's hidden layer.")  # fmt: skip
+    net_options: Any = parameter(None, dict, None, before="optimizer").doc("""
+        Further arguments of a class of networks: {"widths": (32, 64, 128)}.""")
+    test_fraction: float = parameter(0.1, SHARE, before="optimizer").doc("""
+        The share of rows kept from training, on which the claims of `fit` are checked.""")
+    max_iter: int = common.max_iter(20).doc("Epochs.")
+    learning_rate: Any = parameter(2e-3, POSITIVE, None)
+    schedule: Any = parameter("cosine", str, callable).doc("""
+        The rate falls to 0 over `max_iter` epochs.""")
 
     claims, more_claims = SELFSUP_CLAIMS, SELFSUP_MORE_CLAIMS
+    usual_batch = 256
+    min_samples = 4
     stored: ClassVar[Mapping[str, str | type]] = {
-        **EncoderModel.stored,
+        **Neural.stored,
+        "loss_": "audited",
+        "n_outputs_": "audited",
+        "stated_batch_": "audited",
+        "test_rows_?": "t int >=0",
         "alignment_ uniformity_": "audited",
         "spectrum_": "audited",
     }
@@ -228,12 +132,83 @@ class SelfSupervised(EncoderModel):
         return choose_views(self.views, self.input_shape_)
 
     def _statements(self, data: Blocks) -> dict[str, Any]:
+        rows = rows_to_state(data)[0]
+        size = self.usual_batch if self.batch_size == "auto" else int(self.batch_size)
+        x, size = np.ascontiguousarray(rows).reshape(-1, *self.input_shape_), min(size, len(rows))
+        found = {**super()._statements(data), "stated_batch_": size}
+        return {**found, **self._measure(x, size, data)}
+
+    def _measure(self, x: Array, size: int, data: Blocks) -> dict[str, Any]:
+        """Return the loss and what else is stated of these rows, in whole batches of this size."""
         from lemmata.selfsup.measures import state
 
-        x, size = self._batches_to_state(data)
         found = state(self.module_, self._objective(), x, size)
         found["spectrum_"] = found["spectrum_"].astype(data.dtype)
-        return {**super()._statements(data), **found, "stated_batch_": size}
+        return found
+
+    def _network(self, data: Blocks | None) -> Any:
+        torch = require("torch", "deep", what=type(self).__name__)
+        shape, options = tuple(self.input_shape_), dict(self.net_options or {})
+        if isinstance(self.net, torch.nn.Module):
+            if options:
+                raise ValueError("net_options are for a class of networks, and net is a module: pass its class.")  # fmt: skip
+            make: Any = partial(copy.deepcopy, self.net)
+        else:
+            net = NETS[len(shape)] if self.net is None else self.net
+            make = partial(storage.build_network, storage.network_class(net), shape, 1, options)
+        wide = data is not None and data.dtype == np.float64
+        found = partial(build, make, shape, int(self.regions), wide, self._parts())
+        from lemmata.nets.training.devices import own_draws
+
+        with own_draws():
+            found()  # what does not fit is said before training
+        return self._begin_with(found)
+
+    def _parts(self) -> dict[str, Any]:
+        """The arguments of the network besides its encoder."""
+        return {"projection": int(self.projection), "hidden": int(self.hidden)}
+
+    def _training(self, net: Any, rows: int) -> Any:
+        if self.batch_size == 1:
+            raise ValueError("batch_size=1: two rows or more are compared; pass batch_size >= 2.")
+        return super()._training(net, rows)
+
+    def _problem(self, data: Blocks) -> Any:
+        found = super()._problem(data)
+        for one in (found, found.validation):
+            if one is not None:
+                one.whole_batches = True  # a rest of one row has nothing to be compared with
+        return found
+
+    def _conclude(
+        self, data: Any, attributes: dict[str, Any], trace: Trace, stopped: str | None, steps: int
+    ) -> None:
+        module = attributes["module_"]
+        known = {"n_outputs_": int(module.config["width"])}
+        super()._conclude(data, {**attributes, **known}, trace, stopped, steps)
+
+    def _stated_loss(self, data: Blocks) -> float:
+        return 0.0  # among the statements
+
+    # --- using ---
+
+    @property
+    def encoder_(self) -> Any:
+        if not hasattr(self, "module_"):
+            raise AttributeError(f"this {type(self).__name__} is not fitted yet: call fit(X) first.")  # fmt: skip
+        return self.module_.encoder
+
+    @property
+    def _n_features_out(self) -> int:
+        return self.n_outputs_
+
+    def transform(self, X) -> Array:
+        """(n, features): f₁(x) of every row, without the projector."""
+        return self._apply(X, lambda rows: self._run_network(rows, self.input_shape_))
+
+    def project(self, X) -> Array:
+        """(n, projection): f₂(f₁(x)), which the loss compares."""
+        return self._apply(X, lambda rows: self._run_network(rows, self.input_shape_, "project"))
 
     def certify(
         self, X, y=None, sample_weight=None, *, X_test=None, y_test=None, seconds=None
@@ -259,6 +234,20 @@ class SelfSupervised(EncoderModel):
             raise ValueError(f"y has shape {labels.shape} for {data.shape[0]} rows; pass one label for each.")  # fmt: skip
         classes = np.unique(labels)
         return data.with_targets(encode(labels, classes) if classes.dtype.kind not in "iu" else labels)  # fmt: skip
+
+    # --- files ---
+
+    def _rebuild(self, network: Any) -> Any:
+        """The module of a file; an encoder that is not ours is made as in a fit."""
+        config = network.config or {}
+        encoder = config.get("encoder")
+        own = getattr(encoder, "config", None) or {}
+        if getattr(own.get("net"), "config", None) is not None:
+            return super()._rebuild(network)
+        from lemmata.nets.training.devices import own_draws
+
+        with own_draws():
+            return network.build(self._network(None)())
 
 
 def build(make: Any, shape: tuple[int, ...], regions: int, wide: bool, parts: dict[str, Any]) -> Any:  # fmt: skip

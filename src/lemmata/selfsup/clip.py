@@ -32,8 +32,8 @@ from lemmata.audit.selfsup.captions import CLIP_CLAIMS, ZERO_SHOT_CLAIMS
 from lemmata.core.blocks import Blocks
 from lemmata.core.certificate import Certificate, Fit
 from lemmata.core.certification.certify import Request
-from lemmata.nets.estimators.neural import rows_to_state
-from lemmata.selfsup.base import EncoderModel
+from lemmata.nets.estimators.neural import Neural, rows_to_state
+from lemmata.selfsup.base import SelfSupervised
 from lemmata.text.words import Tokenizer
 
 Array = np.ndarray
@@ -41,7 +41,7 @@ TEMPLATE = "a photo of a {}"
 SHOWN = 5  # unknown words that a message names
 
 
-class CLIP(EncoderModel):
+class CLIP(SelfSupervised):
     """Encoders of images and of captions into one space.
 
     Minimises the cross-entropy of which caption of a batch belongs to an image, and which image to a caption, by cosines
@@ -58,9 +58,12 @@ class CLIP(EncoderModel):
     n_features_in_, n_iter_, trace_, stopped_, certificate_
     """
 
-    claims = CLIP_CLAIMS
+    claims, more_claims = CLIP_CLAIMS, ()
+    views: ClassVar[None] = None  # no parameter: a caption is the other view
     stored: ClassVar[Mapping[str, str | type]] = {
-        **EncoderModel.stored,
+        **Neural.stored,
+        "loss_ n_outputs_ stated_batch_": "audited",
+        "test_rows_?": "t int >=0",
         "vocabulary_": "w text",
         "temperature_": "audited",
     }
@@ -75,7 +78,11 @@ class CLIP(EncoderModel):
         images : as X of SimCLR: images, sounds, or a table
         captions : a str for each; several captions of an image are several rows
         """
-        return super().fit(images, captions)
+        return Neural.fit(self, images, captions)
+
+    def fit_transform(self, images, captions):  # type: ignore[override]
+        """Fit to images and captions, and give the features of the images."""
+        return self.fit(images, captions).transform(images)
 
     def _validate_pair(self, X, y, sample_weight=None, reset: bool = True) -> Blocks:
         data = self._validate_rows(X, sample_weight, reset=reset)
@@ -111,13 +118,11 @@ class CLIP(EncoderModel):
     def _parts(self) -> dict[str, Any]:
         return {**super()._parts(), "n_words": len(self.vocabulary_)}
 
-    def _statements(self, data: Blocks) -> dict[str, Any]:
+    def _measure(self, x: Array, size: int, data: Blocks) -> dict[str, Any]:
         from lemmata.selfsup.measures import caption_loss
 
-        x, size = self._batches_to_state(data)
         loss = caption_loss(self.module_, x, np.asarray(rows_to_state(data)[1]), size)
-        temperature = float(np.exp(-self.module_.log_scale.item()))
-        return {**super()._statements(data), "loss_": loss, "stated_batch_": size, "temperature_": temperature}  # fmt: skip
+        return {"loss_": loss, "temperature_": float(np.exp(-self.module_.log_scale.item()))}
 
     def certify(
         self, X, y=None, sample_weight=None, *, X_test=None, y_test=None, seconds=None

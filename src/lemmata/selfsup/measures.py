@@ -59,7 +59,7 @@ def uniformity(z: Any) -> float:
 
 @torch.no_grad()
 def sensitivity(model: Any, X: Any, augmentations: Mapping[str, Any], random_state: int = 0) -> dict[str, float]:  # fmt: skip
-    """How far features turn under each augmentation: the mean of 1 − cos(f₁(x), f₁(a(x))); 0 sees no difference.
+    """Measure how far features turn under each augmentation: the mean of 1 − cos(f₁(x), f₁(a(x))); 0 sees no difference.
 
     augmentations : by name, functions of (batch, generator)
     """
