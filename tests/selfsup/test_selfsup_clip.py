@@ -92,8 +92,7 @@ def test_the_temperature_is_learned_and_bounded():
     net = ImagesAndWords(FeatureNet(ConvNet((1, 8, 8), 1, widths=(4,)), 1), 3, hidden=8, n_words=4)
     with torch.no_grad():
         net.log_scale.fill_(9.0)
-    net.updated()
-    assert_allclose(net.log_scale.exp().item(), 100, rtol=1e-6)
+    assert_allclose(net.scale().exp().item(), 100, rtol=1e-6)
     padded = net.eval().read(torch.tensor([[0, 0, 2, 3], [0, 0, 0, 2]]))
     assert_allclose(padded[1].detach().numpy(), net.read(torch.tensor([[2]]))[0].detach().numpy(), rtol=1e-5)  # fmt: skip
 

@@ -59,7 +59,7 @@ class CLIP(SelfSupervised):
     """
 
     claims, more_claims = CLIP_CLAIMS, ()
-    views: ClassVar[None] = None  # no parameter: a caption is the other view
+    views = None  # no parameter: a caption is the other view
     stored: ClassVar[Mapping[str, str | type]] = {
         **Neural.stored,
         "loss_ n_outputs_ stated_batch_": "audited",
@@ -122,7 +122,7 @@ class CLIP(SelfSupervised):
         from lemmata.selfsup.measures import caption_loss
 
         loss = caption_loss(self.module_, x, np.asarray(rows_to_state(data)[1]), size)
-        return {"loss_": loss, "temperature_": float(np.exp(-self.module_.log_scale.item()))}
+        return {"loss_": loss, "temperature_": float(np.exp(-self.module_.scale().item()))}
 
     def certify(
         self, X, y=None, sample_weight=None, *, X_test=None, y_test=None, seconds=None

@@ -151,10 +151,9 @@ class ImagesAndWords(JointEmbedding):
         count = (tokens > 0).sum(1, keepdim=True).clamp(min=1)
         return self.reader(self.vectors(tokens).sum(1) / count)
 
-    def updated(self) -> None:
-        """Keep τ at 0.01 or more, as the authors do."""
-        with torch.no_grad():
-            self.log_scale.clamp_(max=math.log(100))
+    def scale(self) -> Tensor:
+        """(): t; τ is 0.01 or more, as with the authors."""
+        return self.log_scale.clamp(max=math.log(100))
 
 
 def two_layers(width: int, hidden: int, out: int) -> nn.Sequential:

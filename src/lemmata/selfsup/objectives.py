@@ -103,7 +103,7 @@ class Match(Objective):
     def of(self, net: Any, x: Tensor, tokens: Tensor) -> tuple[Tensor, Tensor]:
         u, v = net.project(x), net.read(tokens)
         same = (tokens[:, None] == tokens).all(dim=2)
-        return losses.match(u, v, net.log_scale, same), u
+        return losses.match(u, v, net.scale(), same), u
 
     def __call__(self, net: Any, batch: Sequence[Tensor], rng: Generator) -> Terms:
         found, u = self.of(net, *batch)

@@ -112,7 +112,7 @@ def zero_shot_beats_chance(fit: k.Fit) -> k.Evidence:
 def _statement_errors(fit: k.Fit) -> Mapping[str, float]:
     size, places = int(fit.stated_batch_), stated_rows(fit)[0]
     own, losses = modules.copy_of(fit), []
-    scale = float(own.module.log_scale.detach())
+    scale = min(float(own.module.log_scale.detach()), np.log(100.0))
     for at in range(len(places) // size):
         here = places[at * size : (at + 1) * size]
         tokens = np.asarray(fit.y)[here]

@@ -39,7 +39,7 @@ def entropy_rank(h: Array) -> float:
 
 
 def _cost(fit: k.Fit) -> float:
-    """Of the singular values."""
+    """Return the work of the singular values."""
     n, d = min(f.count_new(fit), f.MOST), f.width_of(fit)
     return 4.0 * n * d * min(n, d) / k.PRODUCTS
 
