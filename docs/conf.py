@@ -1,4 +1,4 @@
-"""Sphinx's settings. `python -m tools.site` (./run docs) prepares the pages and calls Sphinx; nothing is loaded from elsewhere."""
+"""Sphinx's settings. `python -m tools.site` (./run docs) prepares the pages and calls Sphinx; nothing comes from elsewhere."""
 
 import os
 import sys

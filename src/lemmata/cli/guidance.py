@@ -28,7 +28,7 @@ EXAMPLES = {
     "which": ("which flowers.csv", "which flowers.csv --target kind"),
     "models": ("models word2vec", "models KMeans"),
     "fit": (
-        "fit kmeans flowers.csv --drop kind --set n_clusters=2 --save k.lemma",
+        "fit kmeans flowers.csv --drop kind -s n_clusters=2 --save k.lemma",
         "fit logisticregression flowers.csv --target kind --save l.lemma",
     ),
     "info": ("info k.lemma", "info k.lemma --json"),
@@ -46,7 +46,7 @@ EXAMPLES = {
     ),
     "fairness": (
         "fairness l.lemma people.csv --target hired --group sex",
-        "fairness l.lemma people.csv --target hired --group sex --group age --within 0.05",
+        "fairness l.lemma people.csv --target hired --group sex --within 0.05",
     ),
     "diagnose": ("diagnose ratings.csv --rank 10", "diagnose ratings.csv --rank 32 --json"),
     "predict": (

@@ -15,6 +15,7 @@ from typing import Annotated, Any
 
 import typer
 
+from lemmata.cli.guidance import show_examples
 from lemmata.cli.shell import AsJson, app, command, print_json, print_table
 
 VectorFile = Annotated[
@@ -148,7 +149,7 @@ def _show(found: list[tuple[str, float]], as_json: bool) -> None:
     print_table([(word, f"{value:.4f}") for word, value in found])
 
 
-@app.command("nearest")
+@app.command("nearest", epilog=show_examples("nearest"))
 def nearest_words(
     file: VectorFile,
     words: Annotated[
