@@ -179,7 +179,8 @@ class Generative(KeepsTestRows, Neural):
 
     @property
     def _drawn_shape(self) -> tuple[int, ...]:
-        return tuple(self.input_shape_)
+        first, *rest = self.input_shape_
+        return (first - int(getattr(self, "given", 0)), *rest)
 
     def _ready_module(self) -> Any:
         """The network on its device, in evaluation mode."""
@@ -191,6 +192,14 @@ class Generative(KeepsTestRows, Neural):
         if not self._has_classes:
             name = type(self).__name__
             raise ValueError(f"y was given to a {name} that has no classes: leave it out.")
+
+    def _require_given_channels(self) -> None:
+        """ValueError where rows have no channels to be given."""
+        shape, given = tuple(self.input_shape_), int(getattr(self, "given", 0))
+        if given and not (len(shape) == 3 and given < shape[0]):
+            raise ValueError(
+                f"given={given} of rows of shape {shape}; pass images with more channels than are given."
+            )
 
     def _check_given(self, given: Any, n: int) -> Any:
         """A tensor of the channels that are given, of models that complete images; None of others."""
@@ -243,6 +252,16 @@ class Generative(KeepsTestRows, Neural):
             here, like = places == place, next(module.parameters())
             found[here] = run_rows(of_class, rows[here], self.input_shape_, like)[:, 0]
         return found
+
+
+def check_known(X: Any, known: Any) -> tuple[Array, Array]:
+    """Rows, and which of their numbers are known, of the same shape."""
+    X, known = np.asarray(X), np.asarray(known)
+    if known.dtype != bool or known.shape != X.shape:
+        raise ValueError(
+            f"known is {known.dtype} of shape {known.shape}; pass bools of X's shape {X.shape}."
+        )
+    return X, known
 
 
 def check_count(name: str, value: Any, least: int = 1) -> int:

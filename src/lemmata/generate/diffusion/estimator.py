@@ -41,7 +41,7 @@ from lemmata.core.parameters import (
     parameter,
 )
 from lemmata.core.validation import Interval
-from lemmata.generate.base import Generative
+from lemmata.generate.base import Generative, check_known
 from lemmata.generate.diffusion.samplers import check_options
 from lemmata.generate.diffusion.schedules import NAMES, make_schedule
 from lemmata.generate.diffusion.targets import TARGETS
@@ -129,10 +129,7 @@ class Diffusion(Generative):
         require("torch", "deep", what=type(self).__name__)
         schedule = make_schedule(self.schedule, int(self.steps))
         shape = tuple(self.input_shape_)
-        if self.given and not (len(shape) == 3 and self.given < shape[0]):
-            raise ValueError(
-                f"given={self.given} of rows of shape {shape}; pass images with more channels than are given."
-            )
+        self._require_given_channels()
         sizes = {
             "input_shape": shape, "steps": schedule.steps, "predict": self.predicts, "given": int(self.given),
             "n_classes": self._n_classes, "learned": self.variance == "learned",
@@ -297,11 +294,7 @@ class Diffusion(Generative):
 
         check_is_fitted(self)
         options = self._options(steps, sampler, guidance)
-        X, known = np.asarray(X), np.asarray(known)
-        if known.dtype != bool or known.shape != X.shape:
-            raise ValueError(
-                f"known is {known.dtype} of shape {known.shape}; pass bools of X's shape {X.shape}."
-            )
+        X, known = check_known(X, known)
         if self.given:
             raise ValueError("channels are given: use sample(given=…).")
         data = self._validate_rows(np.where(known, X, 0).astype(X.dtype), reset=False)
@@ -332,11 +325,6 @@ class Diffusion(Generative):
         generator = torch.Generator(device=self.module_.log_sigma.device)
         generator.manual_seed(int(rng.randint(2**31)))
         return rng, generator
-
-    @property
-    def _drawn_shape(self) -> tuple[int, ...]:
-        first, *rest = self.input_shape_
-        return (first - int(self.given), *rest)
 
     # --- likelihood ---
 

@@ -120,10 +120,7 @@ class GAN(Generative):
         if data is None:
             return None
         shape = tuple(self.input_shape_)
-        if self.given and not (len(shape) == 3 and self.given < shape[0]):
-            raise ValueError(
-                f"given={self.given} of rows of shape {shape}; pass images with more channels than are given."
-            )
+        self._require_given_channels()
         latent = self.latent
         if latent == "auto":
             latent = IMAGE_LATENT if len(shape) == 3 else LATENT
@@ -219,11 +216,6 @@ class GAN(Generative):
         return expit(
             np.concatenate([self._run_given(*part[:2], "forward") for part in data.triples()])
         )
-
-    @property
-    def _drawn_shape(self) -> tuple[int, ...]:
-        first, *rest = self.input_shape_
-        return (first - int(self.given), *rest)
 
     # --- files ---
 

@@ -39,7 +39,7 @@ from lemmata.core.blocks import Blocks
 from lemmata.core.estimator import Model
 from lemmata.core.parameters import COUNT, KW_ONLY, NONNEGATIVE, POSITIVE, as_in, choice, parameter
 from lemmata.core.validation import Interval
-from lemmata.generate.base import DRAWN, HIDDEN, DensityModel, Generative
+from lemmata.generate.base import DRAWN, HIDDEN, DensityModel, Generative, check_known
 from lemmata.generate.levels import Levels, bits_per_dim, choose_levels
 from lemmata.registry import require
 
@@ -143,11 +143,7 @@ class LevelModel(DensityModel):
         import torch
 
         check_is_fitted(self)
-        X, known = np.asarray(X), np.asarray(known)
-        if known.dtype != bool or known.shape != X.shape:
-            raise ValueError(
-                f"known is {known.dtype} of shape {known.shape}; pass bools of X's shape {X.shape}."
-            )
+        X, known = check_known(X, known)
         data = self._validate_rows(np.where(known, X, self.levels_[0]).astype(X.dtype), reset=False)
         rng = check_random_state(self.random_state if random_state is None else random_state)
         classes = self._places_to_draw(len(X), y, rng)
