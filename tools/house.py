@@ -32,9 +32,14 @@ from lemmata.core.certificate import PROVED, Statement
 from tools import names
 
 AUDIT = Path(audit.__path__[0])
-PACKAGES = ("core", "audit", "linalg", "optim", "reduction", "completion", "clustering", "mixtures", "text", "topics",
-            "embedding", "predict", "nets", "generate", "trust", "data", "atlas", "cli")  # fmt: skip
 SOURCE = AUDIT.parent  # src/lemmata
+# from the bottom to the top; folders that are named nowhere here come last
+FLOORS = ("core", "audit", "linalg", "optim", "reduction", "completion", "clustering", "mixtures", "text", "topics",
+          "embedding", "predict", "nets", "language", "selfsup", "generate", "trust", "data", "atlas", "cli")  # fmt: skip
+PACKAGES = sorted(
+    (path.parent.name for path in SOURCE.glob("*/__init__.py")),
+    key=lambda name: (FLOORS.index(name) if name in FLOORS else len(FLOORS), name),
+)
 FACADE = "lemmata.core.certificate"  # where claims import from
 SHARED = ("claim", "Statement", "Claim", "Evidence", "Fit", "at_most", "at_least", "unknown")
 
