@@ -1,4 +1,4 @@
-"""Statements of our estimators about their rows, recomputed in float64: the loss at known draws, alignment, uniformity, spectrum.
+"""Statements of our estimators about their rows, in float64: losses at known draws, alignment, uniformity, spectrum.
 
 Rows are those of `loss_` (stated_rows), in whole batches of `stated_batch_`; batch k has the views of seed k. The losses are
 written again here, in NumPy.
