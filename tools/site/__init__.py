@@ -26,5 +26,6 @@ def escape(text: str) -> str:
             if following[:1].isalnum() or following[:1] in "_*":
                 parts[at + 1] = f"\\ {following}"
         else:
-            parts[at] = re.sub(r"([\\*|]|(?<=\w)_(?!\w)|(?<!\w)_(?=\w)|`|(?<=\])_)", r"\\\1", part)
+            part = re.sub(r"_+(?!\w)|(?<!\w)_+", lambda found: r"\_" * len(found[0]), part)
+            parts[at] = re.sub(r"[*|`]|\\(?!_)", lambda found: f"\\{found[0]}", part)
     return "".join(parts)

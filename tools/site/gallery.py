@@ -33,7 +33,7 @@ BY_TASK = {
 
 # what an example is about, drawn by the atlas
 PICTURES = {
-    "autoencode_digits": "autoencoder-pca", "certify_a_lasso": "lasso-ridge", 
+    "autoencode_digits": "autoencoder-pca", "certify_a_lasso": "lasso-ridge",
     "classify_images": "vit-convnet", "cluster_and_prove": "bad-start", "denoise_patches": "sparse-denoising",
     "does_the_fit_exist": "support-vectors", "honest_bits": "model-table", "certify_a_flow": "flow-grid",
     "honest_perplexity": "three-models-of-documents", "impute_digits": "digits-table", "kernel_machines": "support-vectors",
@@ -42,7 +42,7 @@ PICTURES = {
     "nearest_neighbours": "curse-of-dimensionality", "parts_of_faces": "parts-of-faces", "read_a_regression": "robust-losses",
     "read_topics": "docstring-topics", "topics_of_documents": "bars", "recommend_films": "mean-ratings",
     "reverse_sequences": "attention-reversal", "train_a_network": "schedules", "which_embedding": "inner-products",
-    "word_vectors": "word-arithmetic", "two_spaces_and_sentences": "nearest-words", 
+    "word_vectors": "word-arithmetic", "two_spaces_and_sentences": "nearest-words",
      "how_good_is_it_really": "bias-variance", "terminal_noise": "diffusion-score",
 }  # fmt: skip
 
