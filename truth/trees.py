@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import numpy as np
 from scipy.cluster import hierarchy
+from scipy.spatial.distance import cdist
 from sklearn.cluster import AgglomerativeClustering as SklearnTree
 
 import lemmata
@@ -20,7 +21,7 @@ BUILT = ("attributes_sound", "statements_true", "merges_closest", "heights_rise"
 def draw_rows(seed: int) -> np.ndarray:
     """Rows without ties, in clusters or not, of any size and place."""
     rng = np.random.default_rng(seed)
-    n, d = int(rng.integers(30, 200)), int(rng.integers(1, 8))
+    n, d = int(rng.integers(30, 100)), int(rng.integers(1, 8))
     X = rng.normal(size=(n, d)) + (seed % 3) * 4 * rng.integers(3, size=n)[:, None]
     return X * 10.0 ** rng.integers(-6, 7) + (1e3 if seed % 4 == 3 else 0.0)
 
@@ -51,17 +52,18 @@ def altered(model, X, rng, single) -> Iterator[Case]:
         change(other)
         return Case(label, other.certify(rows), {claim: False}, easy=(claim,))
 
-    pairs = [t for t in range(n - 1) if (model.children_[t] < n).all()]
-    i, j = pairs[0], pairs[-1]  # both of single rows, so that either could come first
+    far = np.unravel_index(cdist(X, X).argmax(), (n, n))
+    children = merge_first(far, n, rng)
 
-    def exchange(other):
-        other.children_[[i, j]] = other.children_[[j, i]]
-        children = other.children_.copy()  # and with them the numbers of what they made
-        children[other.children_ == n + i], children[other.children_ == n + j] = n + j, n + i
+    def replace(other):
         other.children_ = children
 
-    if j > i and _is_tree_after(model, i, j):
-        yield case("a far pair first", exchange, "merges_closest")
+    yield case("the farthest rows first", replace, "merges_closest")
+    if model.linkage in ("single", "average"):  # whatever comes later is closer
+        yield case("the same, heights", replace, "heights_rise")
+    if single:
+        yield case("the same, edges", replace, "heights_span")
+    yield case("NaN", lambda one: one.distances_.__setitem__(0, np.nan), "attributes_sound")
     t = int(rng.integers(n - 1))
     yield case("a height", lambda one: one.distances_.__setitem__(t, 1.01 * one.distances_[t]), "statements_true")  # fmt: skip
     yield case("a label", lambda one: one.labels_.__setitem__(t, (one.labels_[t] + 1) % 3), "statements_true")  # fmt: skip
@@ -70,10 +72,14 @@ def altered(model, X, rng, single) -> Iterator[Case]:
     yield case("rows in another order", lambda one: None, "statements_true", moved)
 
 
-def _is_tree_after(model, i: int, j: int) -> bool:
-    """Whether what merge j made is not needed before it would be there, once i and j are exchanged."""
-    parent = np.flatnonzero((model.children_ == len(model.children_) + 1 + i).any(axis=1))
-    return bool(len(parent) and parent[0] > j)
+def merge_first(pair, n: int, rng) -> np.ndarray:
+    """Merges of n rows in any order, but for the first."""
+    there, merges = [i for i in range(n) if i not in pair] + [n], [list(pair)]
+    while len(there) > 1:
+        rng.shuffle(there)
+        merges.append([there.pop(), there.pop()])
+        there.append(n + len(merges) - 1)
+    return np.array(merges)
 
 
 @problems(seeds=24, quick=1)

@@ -283,11 +283,12 @@ def cut_stable(fit):
 def distances_kept(fit):
     """The cophenetic correlation: two rows are as far apart in the tree as the merge that brings them together is high."""
     found = replay(fit)
-    if found.n < 3 or found.distances.std() <= found.tolerance * found.scale:
-        return k.unknown("all rows are equally far apart")
     heights = np.maximum.accumulate(found.heights)  # rounding may turn two equal ones round
     Z = np.column_stack([found.children, heights, found.sizes]).astype(np.float64)
-    correlation = float(np.corrcoef(cophenet(Z), found.distances)[0, 1])
+    pairs = np.stack([cophenet(Z), found.distances])
+    if pairs.std(axis=1).min() <= found.tolerance * found.scale:
+        return k.unknown("all rows are equally far apart")
+    correlation = float(np.corrcoef(pairs)[0, 1])
     advice = "the tree shows another order than the distances do; average linkage follows them most"
     return k.at_least(correlation, FOLLOWED, advice, unit="cophenetic correlation")
 
