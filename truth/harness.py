@@ -33,6 +33,12 @@ AIM = 0.01  # of the cases: what rules of thumb should stay below
 UNDECIDED_ON_EASY = 0.1  # of the easy cases
 
 _SUITES: list[Suite] = []
+_quick: list[bool] = []  # whether the problems being made are those of `./run test`
+
+
+def size(full: int, quick: int) -> int:
+    """Return a size of a problem: the first in `./run truth`, the second in `./run test`."""
+    return quick if _quick else full
 
 
 @dataclass(frozen=True)
@@ -148,6 +154,7 @@ def count(
 ) -> list[Tally]:
     """Run suites and count, one row per claim and kind of evidence."""
     tallies: dict[tuple[str, str], Tally] = {}
+    _quick[:] = [True] if quick else []
     for suite in chosen:
         if progress is not None:
             progress(suite.name)

@@ -138,6 +138,7 @@ def compare_frechet(
     features : function of an array, optional
         It gives the numbers (n, d) that are compared, those of a classifier's last layer, say; None: the rows themselves.
     """
+    samples, X, X_test = (np.asarray(part) for part in (samples, X, X_test))
     n = min(len(samples), len(X))
     some = np.sort(np.random.default_rng(0).permutation(len(X))[:n])
     tables = samples[:n], X[some], X_test
