@@ -18,7 +18,7 @@ from lemmata import VAE, Mixture, config
 from lemmata.data import fashion_mnist
 from lemmata.generate.vae.network import VAENet, divergences, place
 
-LAYERS, CODES, BATCH, EXAMINED = (500, 250), 32, 128, 300
+LAYERS, CODES, BATCH, EXAMINED = (500, 250), 32, 128, 1000
 
 
 def main(minutes: float = 1.0) -> None:

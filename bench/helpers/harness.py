@@ -163,9 +163,13 @@ def share_added(function, X):
 
 
 def plan_training(fit: Callable[[int, int], Any], rows: int, minutes: float) -> tuple[int, int]:
-    """Rows and epochs that fit(rows, epochs) trains in so many minutes, by the time that more rows take."""
-    some = max(rows // 40, 1)
-    seconds = time_call(lambda: fit(3 * some, 1))[0] - time_call(lambda: fit(some, 1))[0]
-    total = int(2 * some * 60 * minutes / max(seconds, 1e-3))
+    """Rows and epochs that fit(rows, epochs) trains in so many minutes of CPU, by the seconds that more rows take."""
+    some, seconds = max(rows // 100, 1), []
+    fit(some, 1)  # warms up
+    for count in (some, 3 * some):
+        begin = time.process_time()
+        fit(count, 1)
+        seconds.append(time.process_time() - begin)
+    total = int(2 * some * 60 * minutes / max(seconds[1] - seconds[0], 1e-3))
     epochs = max(1, round(total / rows))
     return min(rows, max(some, total // epochs)), epochs
