@@ -90,6 +90,14 @@ def test_titles_sources_and_captions_are_given():
         assert len(item.caption) > 80, id
 
 
+def test_an_id_names_one_entry():
+    known = atlas.entries()["elbo-iwae"]
+    atlas.entry(known.id, known.source)(known.make)  # as a module that is imported again
+    with pytest.raises(ValueError, match="entry 'elbo-iwae' already, elbo_iwae: choose another id"):
+        atlas.entry("elbo-iwae", "CIL 5.3")(test_titles_sources_and_captions_are_given)
+    assert atlas.entries()["elbo-iwae"].make is known.make
+
+
 def test_a_figure_that_does_not_show_it_is_an_error():
     with pytest.raises(atlas.NotShown, match="water flows uphill"):
         atlas.show(False, "water flows uphill")

@@ -138,6 +138,9 @@ def entry(id: str, source: str):
     """Put a function that returns a figure into the atlas. Its docstring begins with the title, then follows the caption."""
 
     def decorate(make: Callable[[], Any]) -> Callable[[], Any]:
+        known = _ENTRIES.get(id)
+        if known and known.make.__code__ != make.__code__:  # equal where a module is imported again
+            raise ValueError(f"the atlas has an entry {id!r} already, {known.make.__name__}: choose another id.")  # fmt: skip
         title = (getdoc(make) or "").partition("\n")[0].removesuffix(".")
         _ENTRIES[id] = AtlasEntry(id, title, source, make)
         return make
