@@ -11,6 +11,7 @@ __getattr__, __dir__, __all__ = lazily(
     __name__,
     {
         "adaptive": "AdaGrad Adam AdamCIL RMSprop SignSGD",
+        "convexity": "ConvexitySearch search_nonconvexity",
         "curvature": "condition_number hessian hessian_product pl_constant smoothness",
         "games": "DescentAscent Lagrangian saddle_point",
         "methods.backtracking": "BackoffDescent LineSearchDescent armijo wolfe",
