@@ -58,7 +58,11 @@ def test_no_point_outside_of_the_sampled_ones_is_asked():
 
 def test_steps_of_rounding_are_no_dents():
     """f = w² to a reader, and a staircase of height 2 to a computer: 1e16 cancels."""
-    found = search_nonconvexity(lambda w: float(((w + 1e8) ** 2 - 1e16 - 2e8 * w).sum()), RNG.uniform(-2, 2, (60, 2)), tries=200)  # fmt: skip
+
+    def f(w):
+        return float(((w + 1e8) ** 2 - 1e16 - 2e8 * w).sum())
+
+    found = search_nonconvexity(f, RNG.uniform(-2, 2, (60, 2)), tries=200)
     assert found.verdict == "can't tell"
 
 
