@@ -17,6 +17,7 @@ from lemmata.core import store
 from lemmata.core.files.encoding import hash_of
 from lemmata.core.files.owner import brief
 from lemmata.core.validation import Interval, StrOptions
+from lemmata.nets.training.transfer import Transfer
 from lemmata.text import Tokenizer
 
 # a run may go on under other values of these; all others belong to the checkpoint
@@ -89,6 +90,7 @@ OTHERS = {
     "tokens": ["words"],
     "views": [lambda batch, rng: batch],
     "tokenizer": [Tokenizer(lowercase=False)],
+    "transfer": [Transfer(rates={"*": 0.5})],
     "widths": [(4,)],
     "weights_init": [np.array([0.25, 0.75])],
 }
