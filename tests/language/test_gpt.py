@@ -7,9 +7,9 @@ from numpy.testing import assert_allclose
 from torch.nn import functional as F
 
 import lemmata
-from lemmata import GPT
+from lemmata import GPT, NGram
 from lemmata.language.gpt import CachedStep, cut_windows
-from lemmata.language.networks import GPTNet
+from lemmata.language.networks import GPTNet, tell_drawn
 from lemmata.nets.data.windows import Windows
 
 TEXTS = ["the cat sat on the mat", "the dog sat on the rug", "a cat and a dog"] * 25
@@ -239,3 +239,45 @@ def test_the_end_of_a_long_prompt_is_kept_and_said(model):
     with pytest.warns(UserWarning, match="looks back 16: its end is kept"):
         found = model.next_tokens("the dog sat on the rug and the cat sat")
     assert sum(p for _, p in found) <= 1 + 1e-9
+
+
+def test_a_token_more_has_the_scores_of_the_whole():
+    torch.manual_seed(0)
+    net = GPTNet(40, 32, 3, 4, 64).double().eval()
+    tokens = torch.randint(6, 40, (3, 50))
+    with torch.inference_mode():
+        whole, cache = net(tokens), net.cache()
+        net(tokens[:, :1], cache=cache)
+        for t in range(1, 50):
+            assert torch.allclose(
+                net.next_scores(tokens[:, t : t + 1], cache), whole[:, t], atol=1e-12
+            )
+
+
+def test_the_least_loss_of_telling_real_from_drawn_tokens_is_at_their_log_probabilities():
+    torch.manual_seed(0)
+    P = torch.tensor([0.5, 0.3, 0.15, 0.05], dtype=torch.float64)
+    scores = torch.zeros(4, dtype=torch.float64, requires_grad=True)
+    optimizer = torch.optim.Adam([scores], lr=0.05)
+    for step in range(600):
+        for group in optimizer.param_groups:
+            group["lr"] = 0.05 * (1 - step / 600)
+        y = torch.multinomial(P, 4096, replacement=True)
+        optimizer.zero_grad()
+        tell_drawn(scores.expand(len(y), 4), y, 4).mean().backward()
+        optimizer.step()
+    assert torch.allclose(scores.detach().exp(), P, atol=0.02)
+    assert float(tell_drawn(scores[None].detach(), torch.tensor([-100]), 4)) == 0
+
+
+def test_a_binary_language_model_learns_what_comes_next_and_is_saved(tmp_path):
+    settings = {**SMALL, "max_iter": 40, "learning_rate": 0.01, "batch_size": 4}
+    with lemmata.config(certificate=False):
+        model = GPT(**settings, drawn=4).fit(TEXTS)
+        threes = NGram(order=3).fit(TEXTS)
+    assert model.next_tokens("the cat sat o", n=1)[0][0] == "n"
+    assert model.loss_ < threes.loss_
+    lemmata.save(model, tmp_path / "m.lemma")
+    again = lemmata.load(tmp_path / "m.lemma")
+    assert again.drawn == again.module_.drawn == 4
+    assert again.score(TEXTS[:3]) == model.score(TEXTS[:3])

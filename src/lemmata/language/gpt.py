@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -22,7 +23,8 @@ import numpy as np
 from lemmata.audit.language.models import GPT_CLAIMS, GPT_MORE_CLAIMS
 from lemmata.audit.language.texts import TEXT_CLAIMS, TEXT_MORE_CLAIMS
 from lemmata.core.loop import warn_user
-from lemmata.core.parameters import KW_ONLY
+from lemmata.core.parameters import KW_ONLY, parameter
+from lemmata.core.validation import Interval
 from lemmata.language.base import (
     STATED,
     TEST_FRACTION,
@@ -57,6 +59,9 @@ class GPT(LanguageModel, TextNetwork):
 
     _: KW_ONLY
     test_fraction: float = TEST_FRACTION
+    drawn: int = parameter(0, Interval(Integral, 0, None, closed="left")).doc("""
+        k > 0: the loss of training is binary, "is this the next token?", of the real one and k that
+        are drawn; texts are judged by the softmax of its scores all the same. 0: −ln P.""")
 
     claims = (*GPT_CLAIMS, *TEXT_CLAIMS)
     more_claims = (*GPT_MORE_CLAIMS, *TEXT_MORE_CLAIMS)
@@ -68,7 +73,9 @@ class GPT(LanguageModel, TextNetwork):
         require("torch", "deep", what="GPT")
         from lemmata.language.networks import GPTNet
 
-        return self._begin_with(partial(GPTNet, len(self.tokens_), **self._sizes()))
+        return self._begin_with(
+            partial(GPTNet, len(self.tokens_), **self._sizes(), drawn=int(self.drawn))
+        )
 
     def _problem(self, data: Any) -> Any:
         from lemmata.nets.data.windows import Windows
@@ -150,7 +157,11 @@ class CachedStep:
     """More tokens in each row, by a network with a cache; where that is full, it begins again with the last half."""
 
     def __init__(self, net: Any):
+        from lemmata.language.networks import GPTNet
+
         self.net, self.cache = net, net.cache()
+        self.device = next(net.parameters()).device
+        self.fast = type(net) is GPTNet and not net.training  # a subclass may compute otherwise
         self.seen: Array | None = None  # (B, t)
 
     def feed(self, tokens: Array) -> Array:
@@ -163,16 +174,19 @@ class CachedStep:
             seen = tokens = seen[:, -kept:]
             self.cache = self.net.cache()
         self.seen = seen
-        device = next(self.net.parameters()).device
-        with torch.no_grad():
-            scores = self.net(torch.from_numpy(tokens).to(device), cache=self.cache)[:, -1]
-        return scores.double().cpu().numpy()
+        given = torch.from_numpy(tokens).to(self.device)
+        with torch.inference_mode():
+            if self.fast and tokens.shape[1] == 1:
+                scores = self.net.next_scores(given, self.cache)
+            else:
+                scores = self.net(given, cache=self.cache)[:, -1]
+            return scores.double().cpu().numpy()
 
     def select(self, rows: Array) -> None:
         import torch
 
         assert self.seen is not None
         self.seen = self.seen[rows]
-        device = next(self.net.parameters()).device
-        for own, _ in self.cache:
-            own.select(torch.from_numpy(np.asarray(rows, np.int64)).to(device))
+        with torch.inference_mode():
+            for own, _ in self.cache:
+                own.select(torch.from_numpy(np.asarray(rows, np.int64)).to(self.device))

@@ -16,6 +16,7 @@ torch.Size([3, 5, 50])
 
 from __future__ import annotations
 
+import math
 from typing import Any, ClassVar
 
 import torch
@@ -51,6 +52,8 @@ class GPTNet(nn.Module):
     dropout : float, default=0.0
         As in `TransformerBlock`.
     positions : {"learned", "sinusoidal"}, default="learned"
+    drawn : int, default=0
+        With k > 0 the loss is binary: of the next token and k drawn ones, is each the real one? 0: −ln softmax.
     """
 
     declares = ("causal", "cached", "batched")
@@ -64,13 +67,14 @@ class GPTNet(nn.Module):
         context: int = 128,
         dropout: float = 0.0,
         positions: str = "learned",
+        drawn: int = 0,
     ) -> None:
         super().__init__()
         self.config = {
             "n_tokens": n_tokens, "width": width, "depth": depth, "heads": heads, "context": context,
-            "dropout": dropout, "positions": positions,
+            "dropout": dropout, "positions": positions, "drawn": drawn,
         }  # fmt: skip
-        self.context = context
+        self.context, self.drawn = context, drawn
         self.embedding = TokenEmbedding(n_tokens, width)
         self.positions = positions_of(positions, context, width, std=PLACES)
         self.dropout = nn.Dropout(dropout) if dropout else nn.Identity()
@@ -95,16 +99,53 @@ class GPTNet(nn.Module):
         x = self.dropout(self.positions(self.embedding(tokens), start))
         return self.embedding.scores(self.decoder(x, padding=padding, cache=cache))
 
+    def next_scores(self, tokens: Tensor, cache: list[BlockCache]) -> Tensor:
+        """Scores (B, V) after one more token (B, 1) in each row: `forward` in evaluation mode, written out. Calls of modules
+        cost five times what one token does."""
+        x = self.positions(self.embedding(tokens), cache[0][0].length)
+        blocks: Any = self.decoder.blocks
+        for block, (own, _) in zip(blocks, cache, strict=True):
+            attention, (up, _, down) = block.attention, block.mlp
+            q, k, v = attention._heads(_linear(attention.project_in, _norm(block.norm_attention, x)), 3)  # fmt: skip
+            z = F.scaled_dot_product_attention(q, *own.append(k, v)).transpose(1, 2).flatten(2)
+            x = x + _linear(attention.project_out, z)
+            x = x + _linear(down, F.gelu(_linear(up, _norm(block.norm_mlp, x))))
+        return F.linear(_norm(self.decoder.norm, x)[:, -1], self.embedding.weight)
+
     def loss(self, x: Tensor, y: Tensor) -> Terms:
         """−ln P of the successors y of x, at all places at once (teacher forcing: the true earlier tokens are given)."""
         scores = self(x)
-        losses = F.cross_entropy(scores.flatten(0, 1), y.flatten(), reduction="none")
+        if self.drawn:
+            losses = tell_drawn(scores.flatten(0, 1), y.flatten(), self.drawn)
+        else:
+            losses = F.cross_entropy(scores.flatten(0, 1), y.flatten(), reduction="none")
         sums, counts = losses.view(y.shape).sum(1), (y != -100).sum(1)
         return Terms(sums, counts=counts)
 
 
+def tell_drawn(scores: Tensor, y: Tensor, k: int) -> Tensor:
+    """−ln σ(s_y − ln kq) − Σ_j ln σ(ln kq − s_j) over k tokens j drawn from q = 1/V; 0 where y is −100.
+
+    The odds that a token is real are P(token)/(k q): the least loss has s = ln P, so that scores become log probabilities
+    without a sum over the vocabulary (noise-contrastive estimation, Gutmann and Hyvärinen 2010).
+    """
+    V = scores.shape[1]
+    j = torch.randint(V, (len(scores), k), device=scores.device)
+    odds = math.log(k / V)
+    real = F.softplus(odds - scores.gather(1, y.clamp_min(0)[:, None])[:, 0])
+    return (real + F.softplus(scores.gather(1, j) - odds).sum(1)) * (y != -100)
+
+
+def _linear(layer: Any, x: Tensor) -> Tensor:
+    return F.linear(x, layer.weight, layer.bias)
+
+
+def _norm(layer: Any, x: Tensor) -> Tensor:
+    return F.layer_norm(x, layer.normalized_shape, layer.weight, layer.bias, layer.eps)
+
+
 class TextEncoder(nn.Module):
-    """What BERT and its heads share: tokens that have seen each other, (B, T) → (B, T, width)."""
+    """The part that BERT and its heads share: tokens that have seen each other, (B, T) → (B, T, width)."""
 
     def __init__(
         self, n_tokens: int, width: int, depth: int, heads: int, context: int, dropout: float
