@@ -168,7 +168,7 @@ class TextModel:
         )
 
     def _shown_to_claims(self) -> dict[str, Any]:
-        """What claims of `certify` may use besides attributes."""
+        """Return more that claims of `certify` may use."""
         return {}
 
 

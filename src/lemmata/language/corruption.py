@@ -1,4 +1,4 @@
-"""What BERT learns from: texts with words hidden, and pairs of which one half follows the other or does not.
+"""Inputs of BERT in training: texts with words hidden, and pairs of which one half follows the other or does not.
 
     [CLS] a [SEP] b [SEP]        segments 0 … 0 1 … 1;  a and b are two parts of a text, or b is a part of another
     15 % of the words are selected; of these 80 % become [MASK], 10 % another word, 10 % stay

@@ -91,7 +91,7 @@ class LabelledTexts:
         return replace(self, x=self.x[wanted], segments=self.segments[wanted], y=self.y[wanted])
 
 
-class Reading(NamedTuple):
+class TextRow(NamedTuple):
     """A text as a row: tokens of one or two segments, and the first and last places of the words that matter."""
 
     a: Array
@@ -101,7 +101,7 @@ class Reading(NamedTuple):
 
 
 class TextHead:
-    """What heads share: reading, splitting, running the network. A subclass defines _read_texts, _row and _labels."""
+    """The base of heads: reading, splitting, running the network. A subclass defines _read_texts, _row and _labels."""
 
     not_stored: ClassVar[tuple[str, ...]] = ("transfer", "pretrained")
     network: ClassVar[str] = "HeadNet"
@@ -115,10 +115,10 @@ class TextHead:
         """X as a list of texts, pairs or lists of words; ValueError for anything else."""
         raise TypeError(f"{type(self).__name__} does not define _read_texts.")
 
-    def _row(self, text: Any) -> Reading:
+    def _row(self, text: Any) -> TextRow:
         raise TypeError(f"{type(self).__name__} does not define _row.")
 
-    def _labels(self, y: Any, texts: list[Any], rows: list[Reading], reset: bool, width: int) -> Array:  # fmt: skip
+    def _labels(self, y: Any, texts: list[Any], rows: list[TextRow], reset: bool, width: int) -> Array:  # fmt: skip
         """Labels of rows of so many tokens as the loss takes them."""
         raise TypeError(f"{type(self).__name__} does not define _labels.")
 
@@ -137,7 +137,7 @@ class TextHead:
 
     def _tokenise(
         self: Any, X: Any, y: Any = None, reset: bool = False
-    ) -> tuple[LabelledTexts, list[Any], list[Reading]]:
+    ) -> tuple[LabelledTexts, list[Any], list[TextRow]]:
         from lemmata.language.corruption import join_segments
 
         texts = self._read_texts(X)
@@ -160,7 +160,7 @@ class TextHead:
         source = self._source()
         return int(self.context if source is None else source.module_.context)
 
-    def _fit_into(self: Any, rows: list[Reading], longest: int) -> list[Reading]:
+    def _fit_into(self: Any, rows: list[TextRow], longest: int) -> list[TextRow]:
         """Rows of at most so many tokens; ValueError for one that is longer."""
         for number, row in enumerate(rows):
             size = 2 + len(row.a) + (0 if row.b is None else 1 + len(row.b))
@@ -334,12 +334,12 @@ class TextClassifier(TextHead, TextNetwork, Classifier):
             return list(zip(first, second, strict=True))
         return list(as_documents(X))
 
-    def _row(self, text: Any) -> Reading:
+    def _row(self, text: Any) -> TextRow:
         a, b = text if isinstance(text, tuple) else (text, None)
         none = np.empty(0, np.int64)
-        return Reading(self.tokens_.encode(a), None if b is None else self.tokens_.encode(b), none, none)  # fmt: skip
+        return TextRow(self.tokens_.encode(a), None if b is None else self.tokens_.encode(b), none, none)  # fmt: skip
 
-    def _fit_into(self, rows: list[Reading], longest: int) -> list[Reading]:
+    def _fit_into(self, rows: list[TextRow], longest: int) -> list[TextRow]:
         """Texts that are too long keep their beginnings; of pairs both, the shorter one whole where it fits into half."""
         found, cut = [], 0
         for row in rows:
@@ -360,7 +360,7 @@ class TextClassifier(TextHead, TextNetwork, Classifier):
             )
         return found
 
-    def _labels(self, y: Any, texts: list[Any], rows: list[Reading], reset: bool, width: int) -> Array:  # fmt: skip
+    def _labels(self, y: Any, texts: list[Any], rows: list[TextRow], reset: bool, width: int) -> Array:  # fmt: skip
         targets = self._targets(y, reset)
         if len(targets) != len(texts):
             raise ValueError(f"{len(texts):,} texts and {len(targets):,} labels; pass as many.")

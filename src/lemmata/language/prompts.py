@@ -39,7 +39,7 @@ RISK = 0.05  # of each interval
 
 @dataclass(frozen=True)
 class Template:
-    """How an example is written: `text` holds {x}, then {y}; `start` stands before all examples."""
+    """The form of an example: `text` holds {x}, then {y}; `start` stands before all examples."""
 
     text: str = "{x}\n{y}\n\n"
     start: str = ""

@@ -29,7 +29,7 @@ from lemmata.core import common
 from lemmata.core.parameters import COUNT, KW_ONLY, choice, parameter
 from lemmata.core.supervised import encode
 from lemmata.language.base import TextNetwork
-from lemmata.language.heads import IGNORED, PRETRAINED, TEST_ROWS, TOKENS, Reading, TextHead
+from lemmata.language.heads import IGNORED, PRETRAINED, TEST_ROWS, TOKENS, TextHead, TextRow
 from lemmata.language.tokens import UNK, TokenCoder
 from lemmata.text.reading import as_documents
 
@@ -94,11 +94,11 @@ class TokenClassifier(TextHead, TextNetwork):
     def _plain_texts(self, texts: list[Any]) -> Iterator[str]:
         yield from (" ".join(words) for words in texts)
 
-    def _row(self, text: list[str]) -> Reading:
+    def _row(self, text: list[str]) -> TextRow:
         joint, first, last = place_words(self.tokens_, text, 1)
-        return Reading(joint, None, first, last)
+        return TextRow(joint, None, first, last)
 
-    def _labels(self, y: Any, texts: list[Any], rows: list[Reading], reset: bool, width: int) -> Array:  # fmt: skip
+    def _labels(self, y: Any, texts: list[Any], rows: list[TextRow], reset: bool, width: int) -> Array:  # fmt: skip
         if len(y) != len(texts):
             raise ValueError(f"{len(texts):,} texts and labels of {len(y):,}; pass as many.")
         for number, (words, labels) in enumerate(zip(texts, y, strict=True)):
@@ -170,12 +170,12 @@ class SpanFinder(TextHead, TextNetwork):
                 raise ValueError(f"X[{number}]: the text holds no word.")
         return [tuple(one) for one in pairs]
 
-    def _row(self, text: tuple[str, str]) -> Reading:
+    def _row(self, text: tuple[str, str]) -> TextRow:
         a = self.tokens_.encode(text[0])
         b, first, last = place_words(self.tokens_, text[1].split(), len(a) + 2)
-        return Reading(a, b, first, last)
+        return TextRow(a, b, first, last)
 
-    def _labels(self, y: Any, texts: list[Any], rows: list[Reading], reset: bool, width: int) -> Array:  # fmt: skip
+    def _labels(self, y: Any, texts: list[Any], rows: list[TextRow], reset: bool, width: int) -> Array:  # fmt: skip
         spans = np.asarray(y)
         if spans.shape != (len(texts), 2) or spans.dtype.kind not in "iu":
             raise ValueError(

@@ -24,7 +24,7 @@ STATED, AT_ONCE = 2000, 64
 
 
 class Answers(NamedTuple):
-    """Of each row: the losses of its labels, and the labels that were likeliest."""
+    """The losses of the labels of each row, and the labels that were likeliest."""
 
     losses: list[Array]
     likeliest: list[Array]

@@ -39,7 +39,7 @@ SEEN = 0.01  # share of held-out sources that may be training sources
 
 
 class PairScores(NamedTuple):
-    """Of each pair: the losses of the target's tokens, and by how much its tokens lead all others at the closest place."""
+    """The losses of the tokens of each target, and by how much they lead all others at the closest place."""
 
     losses: list[Array]
     lead: Array  # (n,); the target is what greedy decoding writes where it is above 0
