@@ -634,6 +634,9 @@ def test_atlas_lists_draws_and_suggests(tmp_path):
     assert found["figure"] == str(tmp_path / "toy.png")
     assert (found["caption"], found["shown"]) == ("It plays.", ["it moves", "it squeaks"])
     assert "no entry 'tay'; did you mean toy?" in invoke("atlas", "tay", code=2)
+    each, total = invoke("atlas", "--all", "--out", tmp_path).splitlines()
+    assert each.split()[1:] == ["s", "toy"]
+    assert total.split()[1:4] == ["s", "all", "1,"]
 
 
 def test_version_and_help():

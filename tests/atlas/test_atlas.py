@@ -98,6 +98,30 @@ def test_an_id_names_one_entry():
     assert atlas.entries()["elbo-iwae"].make is known.make
 
 
+def test_parameters_are_declared_with_bounds_around_their_default():
+    for id, item in atlas.entries().items():
+        for one in item.parameters:
+            assert one.low <= one.default <= one.high, (id, one)
+            assert one.low < one.high, (id, one)
+
+
+def test_values_outside_of_the_bounds_and_unknown_ones_are_refused(tmp_path):
+    seen = []
+
+    def make(n: int = 3):
+        seen.append(n)
+        return figure()[0]
+
+    slider = atlas.AtlasEntry("some", "Some", "CIL 1", make, (atlas.Parameter("n", 3, 1, 9),))
+    slider.perform(tmp_path, n=5.0)
+    assert seen == [5]
+    assert isinstance(seen[0], int)
+    with pytest.raises(ValueError, match="n=10 lies outside; pass 1 to 9"):
+        slider.perform(tmp_path, n=10)
+    with pytest.raises(ValueError, match="some takes n, not m"):
+        slider.perform(tmp_path, m=1)
+
+
 def test_a_figure_that_does_not_show_it_is_an_error():
     with pytest.raises(atlas.NotShown, match="water flows uphill"):
         atlas.show(False, "water flows uphill")

@@ -8,7 +8,9 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy.stats import binom, norm
 
-from lemmata.atlas import NotShown, clustering, mixtures
+from lemmata.atlas import NotShown
+from lemmata.atlas.clustering import centres as clustering
+from lemmata.atlas.clustering import mixtures
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 QUICK = (

@@ -1,7 +1,7 @@
 """What the entries of chapter 2 do where the ratings are absent; that each draws and shows it is tested with all entries."""
 
 from lemmata import atlas
-from lemmata.atlas import completion
+from lemmata.atlas.completion import recovery as completion
 
 
 def test_without_movielens_the_means_are_those_of_generated_ratings_and_the_title_says_so(

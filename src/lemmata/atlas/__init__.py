@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from importlib import import_module
-from inspect import getdoc
+from inspect import getdoc, signature
 from pathlib import Path
 from typing import Any
 
@@ -27,11 +27,11 @@ from lemmata.atlas.numbers import KEY, numbers_of
 from lemmata.core.engine import config, one_blas_thread
 
 CHAPTERS = (
-    "reduction",
-    "sparse_codes",
-    "completion",
-    "clustering",
-    "mixtures",
+    "reduction.digits",
+    "reduction.sparse_codes",
+    "completion.recovery",
+    "clustering.centres",
+    "clustering.mixtures",
     "topics.reading",
     "topics.bars",
     "topics.held_out",
@@ -39,7 +39,7 @@ CHAPTERS = (
     "embeddings.reading",
     "embeddings.information",
     "embeddings.training",
-    "optimisation",
+    "optimisation.descent",
     "prediction.generalisation",
     "prediction.linear",
     "nets.mlp",
@@ -72,13 +72,30 @@ class DrawnFigure:
 
 
 @dataclass(frozen=True)
+class Parameter:
+    """A number that an entry takes, and between which bounds it draws: a slider of a page. Whole if its default is."""
+
+    name: str
+    default: float
+    low: float
+    high: float
+
+    def check(self, value: float) -> float:
+        """The value as the entry takes it, or the error that says between which bounds it has to lie."""
+        if not self.low <= value <= self.high:
+            raise ValueError(f"{self.name}={value} lies outside; pass {self.low} to {self.high}.")
+        return type(self.default)(value)
+
+
+@dataclass(frozen=True)
 class AtlasEntry:
-    """An experiment: its title, its source in the notes, and the function that draws and checks it."""
+    """An experiment: its title, its source in the notes, the function that draws and checks it, and what that takes."""
 
     id: str
     title: str
     source: str
-    make: Callable[[], Any]
+    make: Callable[..., Any]
+    parameters: tuple[Parameter, ...] = ()
 
     @property
     def caption(self) -> str:
@@ -90,16 +107,24 @@ class AtlasEntry:
         """Draw the figure into a folder as ID.png. Raises NotShown if the experiment shows something else."""
         return self.perform(folder).path
 
-    def perform(self, folder: Any = ".") -> DrawnFigure:
-        """Draw the figure, and return what was asserted. The PNG holds its numbers, to tell whether it is current."""
+    def perform(self, folder: Any = ".", **values: float) -> DrawnFigure:
+        """Draw the figure, and return what was asserted. The PNG holds its numbers, to tell whether it is current.
+
+        Values are those of the entry's parameters, within their bounds; the others keep their defaults.
+        """
         from matplotlib import rc_context
 
         from lemmata.core.store import write_atomically
 
+        known = {one.name: one for one in self.parameters}
+        if unknown := set(values) - set(known):
+            takes = ", ".join(known) or "no parameters"
+            raise ValueError(f"{self.id} takes {takes}, not {', '.join(sorted(unknown))}.")
+        checked = {name: known[name].check(value) for name, value in values.items()}
         path = Path(folder) / f"{self.id}.png"
         path.parent.mkdir(parents=True, exist_ok=True)
         with _small_fits(), rc_context(LOOK), _listening() as heard:
-            figure = self.make()
+            figure = self.make(**checked)
         content = io.BytesIO()
         metadata = {
             "Title": self.title,
@@ -134,15 +159,23 @@ def _listening() -> Iterator[list[str]]:
         _HEARD.reset(token)
 
 
-def entry(id: str, source: str):
-    """Put a function that returns a figure into the atlas. Its docstring begins with the title, then follows the caption."""
+def entry(id: str, source: str, **bounds: tuple[float, float]):
+    """Put a function that returns a figure into the atlas. Its docstring begins with the title, then follows the caption.
 
-    def decorate(make: Callable[[], Any]) -> Callable[[], Any]:
+    Its arguments are the parameters of the entry: here are the bounds of each, its default is in the signature. A seed may
+    be any of the first hundred.
+    """
+
+    def decorate(make: Callable[..., Any]) -> Callable[..., Any]:
         known = _ENTRIES.get(id)
         if known and known.make.__code__ != make.__code__:  # equal where a module is imported again
             raise ValueError(f"the atlas has an entry {id!r} already, {known.make.__name__}: choose another id.")  # fmt: skip
         title = (getdoc(make) or "").partition("\n")[0].removesuffix(".")
-        _ENTRIES[id] = AtlasEntry(id, title, source, make)
+        parameters = tuple(
+            Parameter(name, taken.default, *bounds.get(name, (0, 99)))
+            for name, taken in signature(make).parameters.items()
+        )
+        _ENTRIES[id] = AtlasEntry(id, title, source, make, parameters)
         return make
 
     return decorate

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -327,14 +328,19 @@ def atlas(
     out: Annotated[
         Path, typer.Option(metavar="FOLDER", help="The folder for the pictures.")
     ] = Path("atlas-out"),
+    all: Annotated[
+        bool, typer.Option("--all", help="Draw everything, with the seconds of each.")
+    ] = False,
     as_json: shell.AsJson = False,
 ) -> None:
-    """List the experiments of the atlas, or draw one.
+    """List the experiments of the atlas, or draw one, or all.
 
     Each entry draws a figure of the notes and asserts what it shows."""
     from lemmata.atlas import entries
 
     known = entries()
+    if all:
+        return _draw_all(known, out, as_json)
     if entry is None:
         if as_json:
             return shell.print_json(
@@ -357,3 +363,28 @@ def atlas(
         print(drawn.caption)
     for number, sentence in enumerate(drawn.shown):
         print(f"{'asserted:' if not number else '':9} · {sentence}")
+
+
+def _draw_all(known: dict[str, Any], out: Path, as_json: bool) -> None:
+    """Draw every entry, with the seconds of each; one that lacks its data is left out, and said to be."""
+    from lemmata.data import DataNotFound
+
+    rows = []
+    out.mkdir(parents=True, exist_ok=True)
+    shell.check_writable(out / "any.png")
+    for key, entry in known.items():
+        begin, left_out = time.perf_counter(), ""
+        try:
+            entry.perform(out)
+        except (DataNotFound, ModuleNotFoundError) as error:
+            left_out = str(error).partition("\n")[0]
+        seconds = time.perf_counter() - begin
+        rows.append({"id": key, "seconds": round(seconds, 3), "left_out": left_out})
+        if not as_json:
+            print(
+                f"{seconds:7.1f} s  {key}" + (f"  left out: {left_out}" if left_out else ""),
+                flush=True,
+            )
+    if as_json:
+        return shell.print_json(rows)
+    print(f"{sum(row['seconds'] for row in rows):7.1f} s  all {len(rows)}, in {out}")

@@ -1,0 +1,1 @@
+"""Clusters and mixtures, drawn: centres, trees, and expectation maximisation."""

@@ -1,0 +1,1 @@
+"""Optimisation, drawn: steps that are too long, momentum, saddles, and sets that bind."""

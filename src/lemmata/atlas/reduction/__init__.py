@@ -1,0 +1,1 @@
+"""Subspaces, drawn: what a projection loses, how axes are found, codes with few atoms."""
