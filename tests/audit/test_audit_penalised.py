@@ -126,6 +126,24 @@ def test_a_dual_point_outside_of_the_domain_is_moved_into_it(classes):
         assert_allclose(risk.loss.clip(risk.y, U), U, atol=1e-12)
 
 
+def test_slopes_of_classes_that_do_not_add_up_to_0_still_prove():
+    """An intercept off by t costs t²: what the slopes show, once they are balanced, is no more than of that order."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((60, 3))
+    y = np.digitize(X[:, 0] + rng.standard_normal(60), [-0.5, 0.5])
+    best = LogisticRegression(tol=1e-10).fit(X, y)
+    _, there = make_problem(best, X, y, logistic_objective)
+    gaps = []
+    for t in (1e-2, 1e-3):
+        other = changed(best, intercept_=best.intercept_ + t * np.array([1.0, -2.0, 1.0]))
+        risk, at = make_problem(other, X, y, logistic_objective)
+        gap, U = gap_at(risk, at, risk.slopes(at.f))
+        assert gap[0] >= (risk.value(at.W, at.f) - risk.value(there.W, there.f))[0] > 0
+        assert_allclose(U.sum(axis=0), 0, atol=1e-10)
+        gaps.append(gap[0] / risk.value(at.W, at.f)[0])
+    assert gaps[1] < 0.2 * gaps[0] < 1e-2
+
+
 def test_slopes_along_a_column_that_nothing_penalises_prove_nothing(diabetes):
     X, y = diabetes
     model = LogisticRegression(C=np.inf, max_iter=3).fit(X, y > 150)

@@ -23,6 +23,7 @@ import numpy as np
 from lemmata.audit.kernel.losses import ConvexLoss, SoftmaxLoss, SquaredLoss
 
 Array = np.ndarray
+IN_CACHE = 2**17  # numbers of rows that are worked on at once
 EPS = float(np.finfo(float).eps)
 TURNED = 1e-12  # of its length: what rounding may leave of u along a column, or of its sum
 CONSTANT = 64 * EPS  # of its length: a column that varies by less is constant
@@ -50,7 +51,7 @@ class DesignRows:
     def blocks(self):
         """(slice of the rows, the rows in float64)."""
         start = 0
-        for rows, _ in self.data:
+        for rows, _ in self.data.recut(max(IN_CACHE // max(self.data.shape[1], 1), 256)):
             stop = start + rows.shape[0]
             rows = rows.astype(np.float64, copy=False)
             yield slice(start, stop), rows if self.scale == 1.0 else rows / self.scale
@@ -222,8 +223,19 @@ def point(risk: Risk, W: Array, b: Array) -> Point:
 
 
 def balance(risk: Risk, U: Array) -> Array:
-    """1ᵀu = 0 to rounding: scaling the heavier side towards 0 stays in the domain of every loss."""
+    """1ᵀu = 0 to rounding: scaling the heavier side towards 0 stays in the domain of every loss.
+
+    Of classes u = s(q − e_y), and the distributions q are mixed with one, the same for every row, that has what is missing.
+    """
     if risk.joint:
+        s, missing = risk.s, -U.sum(axis=0)
+        masses = np.bincount(risk.y, s[:, 0], minlength=risk.classes)
+        part = np.max(-missing / np.maximum(masses - missing, 1e-300), initial=0.0)
+        if not 0 < part < 1:
+            return U
+        q = masses + (1 - part) / part * missing
+        U = (1 - part) * U + part * s * (q / q.sum())
+        U[np.arange(len(U)), risk.y] -= part * s[:, 0]
         return U
     if isinstance(risk.loss, SquaredLoss):
         s = np.broadcast_to(risk.s, U.shape)
@@ -273,7 +285,7 @@ def feasible(risk: Risk, U: Array, at: Point) -> tuple[Array, Array, float]:
 
 
 def _per_weight(U: Array, s: Array) -> Array:
-    return np.divide(U, s, out=np.zeros_like(U), where=s > 0)
+    return U / s if (s > 0).all() else np.divide(U, s, out=np.zeros_like(U), where=s > 0)
 
 
 def _is_tilted(U: Array) -> Array:

@@ -12,11 +12,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import wraps
 
 import numpy as np
 from scipy.special import expit, xlogy
 
 Array = np.ndarray
+ROWS = 2**12  # of scores of several classes that are worked on at once
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -205,6 +207,19 @@ def log_softmax(f: Array) -> Array:
     return f - np.log(np.exp(f).sum(axis=1, keepdims=True))
 
 
+def _by_parts(function: Callable[..., Array]) -> Callable[..., Array]:
+    """Apply a function of rows to a few thousand at a time, whose intermediate results stay in the cache."""
+
+    @wraps(function)
+    def apply(*rows: Array) -> Array:
+        if len(rows[0]) <= ROWS:
+            return function(*rows)
+        cuts = [slice(i, i + ROWS) for i in range(0, len(rows[0]), ROWS)]
+        return np.concatenate([function(*(part[cut] for part in rows)) for cut in cuts])
+
+    return apply
+
+
 class SoftmaxLoss:
     """log Σₖ e^fₖ − f_y of k scores; y is the place of the class. Its slope is π(f) − e_y, its excess KL(q ‖ π(f)).
 
@@ -215,10 +230,12 @@ class SoftmaxLoss:
     steepest, smooth, margin, curved = 1.0, True, False, 0.5
 
     @staticmethod
+    @_by_parts
     def value(y: Array, f: Array) -> Array:
         return -log_softmax(f)[np.arange(len(f)), y]
 
     @staticmethod
+    @_by_parts
     def slope(y: Array, f: Array) -> Array:
         a = np.exp(log_softmax(f))
         a[np.arange(len(f)), y] = 0.0
@@ -226,12 +243,14 @@ class SoftmaxLoss:
         return a
 
     @staticmethod
+    @_by_parts
     def excess(y: Array, f: Array, a: Array) -> Array:
         q, log_p = np.maximum(_distribution(y, a), 0.0), log_softmax(f)
         terms = xlogy(q, q) - q * log_p - q + np.exp(log_p)
         return np.maximum(terms, 0.0).sum(axis=1)
 
     @staticmethod
+    @_by_parts
     def clip(y: Array, a: Array) -> Array:
         """a whose q is a distribution; what is one to rounding stays as it is."""
         q, own = _distribution(y, a), _distribution(y, np.zeros_like(a))

@@ -307,7 +307,7 @@ def shrink_operator(
     they are found. A narrow Z is decomposed whole.
     """
     if min(Z.shape) <= NARROW:
-        P, s, right = _whole_svd(Z, tau)
+        P, s, right = _whole_svd(Z, tau, EXTRA)
         kept = np.maximum(s - s.dtype.type(tau), 0)
         rank = int(np.count_nonzero(kept))
         found = LowRank(P[:, :rank], kept[:rank], np.ascontiguousarray(right[:, :rank].T))
@@ -328,8 +328,8 @@ def shrink_operator(
     return found, np.ascontiguousarray(right[:, : rank + EXTRA])
 
 
-def _whole_svd(Z: Any, tau: float) -> tuple[Array, Array, Array]:
-    """The singular triplets of a narrow operator that matter above τ: P (n, ·), s, Q (m, ·).
+def _whole_svd(Z: Any, tau: float, extra: int) -> tuple[Array, Array, Array]:
+    """The singular triplets of a narrow operator that matter above τ, and some more: P (n, ·), s, Q (m, ·).
 
     From the eigenvectors of its smaller Gram matrix, whose squares cost σ an error of eps·(σ₁/σ)²: nothing for σ > τ unless σ₁
     is far above τ. Then the SVD is taken.
@@ -346,6 +346,8 @@ def _whole_svd(Z: Any, tau: float) -> tuple[Array, Array, Array]:
         U, s, Vt = thin_svd(tall)
         V = Vt.T
     else:
+        some = int(np.count_nonzero(s > tau)) + extra
+        V, s = np.ascontiguousarray(V[:, :some]), s[:some]
         U = (tall @ V) / np.where(s > 0, s, 1)
     return (V, s, U) if wide else (U, s, V)
 

@@ -36,9 +36,11 @@ Where A can be recovered by the nuclear norm at all, a finite τ of a few ‖A�
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
+from scipy.linalg.blas import daxpy
 
 from lemmata.audit.completion.optimality.nuclear_norm import THRESHOLDING_CLAIMS
 from lemmata.completion.base import CompletionModel
@@ -78,6 +80,11 @@ class Move:
 
     along: Array
     fall: Array
+
+    @cached_property
+    def bend(self) -> float:
+        """sᵀt, used by each of the next steps."""
+        return _dot(self.along, self.fall)
 
 
 @storable
@@ -150,7 +157,7 @@ class ThresholdingAlgorithm:
             new = self._move(state, A, state.gap, 1.0)
             return new if new.loss < state.loss else replace(state, stuck=1)
         move = Move(new.Y - state.Y, state.gap - new.gap)
-        curvature, square = _dot(move.along, move.fall), _dot(move.fall, move.fall)
+        curvature, square = move.bend, _dot(move.fall, move.fall)
         if not (curvature > 0 and square > 0):  # flat: directions below τ
             return replace(new, step=GROWTH * state.step, moves=state.moves)
         length = float(np.clip(curvature / square, 1.0, GROWTH * state.step))  # ∇g is 1-Lipschitz
@@ -213,14 +220,13 @@ class ThresholdingAlgorithm:
 def ascent(gradient: Array, moves: tuple[Move, ...], length: float) -> Array:
     """H∇ by the two loops of L-BFGS: undo the moves from the last to the first, step, and put them back."""
     found = gradient.copy()
-    bends = [_dot(move.along, move.fall) for move in moves]
     shares = [0.0] * len(moves)
     for at in reversed(range(len(moves))):
-        shares[at] = _dot(moves[at].along, found) / bends[at]
-        found -= shares[at] * moves[at].fall
+        shares[at] = _dot(moves[at].along, found) / moves[at].bend
+        found = daxpy(moves[at].fall, found, a=-shares[at])  # in place
     found *= length
-    for move, share, bend in zip(moves, shares, bends, strict=True):
-        found += (share - _dot(move.fall, found) / bend) * move.along
+    for move, share in zip(moves, shares, strict=True):
+        found = daxpy(move.along, found, a=share - _dot(move.fall, found) / move.bend)
     return found
 
 

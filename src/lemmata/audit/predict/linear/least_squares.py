@@ -29,6 +29,7 @@ CORRELATION = 1e-4  # a column that correlates so with the residuals explains 1e
 WIDEST = 2000  # columns that are decomposed
 # numbers: larger tables are decomposed by their Gram matrix, which squares the condition number
 IN_MEMORY = 2**22
+CLEAR = 1e-3  # of the largest: a Gram matrix knows singular values above it to five digits, whatever rounding does
 CONDITION = 100.0  # Belsley, Kuh & Welsch 1980: 30 to 100 is strong, beyond is severe collinearity
 COOK = 1.0  # Cook 1977: such a row moves the weights to the edge of their 50 % confidence region
 FAR = 4.0  # standard deviations: the residuals that are called outliers
@@ -68,13 +69,8 @@ def columns_of(fit: k.Fit) -> Columns:
     risk, _ = problem(fit)
     (n, d), s = risk.rows.shape, risk.s[:, 0]
     mean = risk.rows.adjoint(s[:, None])[:, 0] / s.sum() if risk.free else np.zeros(d)
-    if n * d <= IN_MEMORY:
-        Z = (risk.rows.columns(np.arange(d)) - mean) * np.sqrt(s)[:, None]
-        lengths = _lengths(np.linalg.norm(Z, axis=0), mean, s)
-        Z /= np.where(lengths > 0, lengths, 1.0)
-        Z = _triangle(Z) if n > 2 * d else Z
-        values, vectors = np.linalg.svd(Z, full_matrices=n < d)[1:]
-        return Columns(values, vectors.T, lengths, mean, k.rounding(fit.data.dtype, max(n, d)))
+    if n * d <= IN_MEMORY and n <= d:
+        return _decompose(risk, mean, fit.data.dtype)
     G = np.zeros((d, d))
     for here, rows in risk.rows.blocks():
         Z = (rows.toarray() if hasattr(rows, "toarray") else rows) - mean
@@ -83,7 +79,21 @@ def columns_of(fit: k.Fit) -> Columns:
     safe = np.where(lengths > 0, lengths, 1.0)
     squares, vectors = np.linalg.eigh(G / np.outer(safe, safe))
     values = np.sqrt(np.maximum(squares[::-1], 0.0))
-    return Columns(values, vectors[:, ::-1], lengths, mean, math.sqrt(k.rounding(np.float64, n)))
+    lost, least = math.sqrt(k.rounding(np.float64, n)), k.rounding(fit.data.dtype, n)
+    if n * d <= IN_MEMORY and not values[-1] > CLEAR * values[0]:
+        return _decompose(risk, mean, fit.data.dtype)
+    return Columns(values, vectors[:, ::-1], lengths, mean, least if n * d <= IN_MEMORY else lost)
+
+
+def _decompose(risk: Risk, mean: Array, dtype: Any) -> Columns:
+    """The singular values of the rows themselves: those of their squares have lost half of the digits."""
+    (n, d), s = risk.rows.shape, risk.s[:, 0]
+    Z = (risk.rows.columns(np.arange(d)) - mean) * np.sqrt(s)[:, None]
+    lengths = _lengths(np.linalg.norm(Z, axis=0), mean, s)
+    Z /= np.where(lengths > 0, lengths, 1.0)
+    Z = _triangle(Z) if n > 2 * d else Z
+    values, vectors = np.linalg.svd(Z, full_matrices=n < d)[1:]
+    return Columns(values, vectors.T, lengths, mean, k.rounding(dtype, max(n, d)))
 
 
 def _triangle(Z: Array) -> Array:
@@ -280,8 +290,9 @@ def leverages(risk: Risk, found: Columns, kept: Array) -> Array:
     s = risk.s[:, 0]
     turn = found.vectors[:, kept] / found.values[kept]
     turn = turn / np.where(found.lengths > 0, found.lengths, 1.0)[:, None]
-    inside = risk.rows.scores(turn) - found.mean @ turn
-    h = s * np.square(inside).sum(axis=1)
+    h, shift = np.empty(len(s)), found.mean @ turn
+    for here, rows in risk.rows.blocks():
+        h[here] = s[here] * np.square(rows @ turn - shift).sum(axis=1)
     return h + s / s.sum() if risk.free else h
 
 

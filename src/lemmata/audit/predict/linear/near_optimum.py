@@ -11,9 +11,9 @@ the sentence of the claim says: beyond it, the explained share of the loss (R²)
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -72,7 +72,7 @@ class Optimality:
     certain: Array
     value: Array
     null: Array  # P of a constant prediction
-    resolution: Array  # what rounding the weights to their own dtype costs
+    resolution: Callable[[], Array]  # what rounding the weights to their own dtype costs
     dual: Array  # the dual point that shows `most`
     # what shows `certain`, by output
     better: dict[int, dict[str, Any]] = field(default_factory=dict)
@@ -110,7 +110,8 @@ def optimality_of(read: objectives.Reader) -> k.Fact:
 def find_optimality(fit: k.Fit, risk: Risk, at: Point) -> Optimality:
     """The gap that the fit's own slopes show; where that is not enough, what searches find."""
     value, null = risk.value(at.W, at.f), risk.null_value()
-    most, dual, blur = np.full_like(value, np.inf), np.zeros_like(at.f), resolution(fit, risk, at)
+    most, dual = np.full_like(value, np.inf), np.zeros_like(at.f)
+    blur = partial(resolution, fit, risk, at)
     found = Optimality(risk, at, most, np.zeros_like(most), value, null, blur, dual)
 
     def compare(points: Iterable[Array]) -> None:
@@ -141,12 +142,12 @@ def find_optimality(fit: k.Fit, risk: Risk, at: Point) -> Optimality:
     return found
 
 
-def resolution(fit: k.Fit, risk: Risk, at: Point) -> Array:
-    """½ℓ″ Σ s (ε Σⱼ|xⱼwⱼ| + ε|b|)²: what P loses by weights that are rounded, 4 units in the last place of their dtype."""
+def resolution(fit: k.Fit, risk: Risk, at: Point, unit: float = 1.0) -> Array:
+    """½ℓ″ Σ s (ε Σⱼ|xⱼwⱼ| + ε|b|)², in a unit: what P loses by weights that are rounded, 4 units in their last place."""
     eps = np.finfo(dtype_of(fit)).eps
     sizes = np.sqrt(risk.column_squares)[:, None]
     reach = (sizes * np.abs(at.W)).sum(axis=0) + np.sqrt(risk.s.sum(axis=0)) * np.abs(at.b)
-    lost = 0.5 * max(risk.loss.curved, 1.0) * np.square(4 * eps * reach)
+    lost = 0.5 * max(risk.loss.curved, 1.0) * np.square(4 * eps * reach) / unit
     return np.atleast_1d(lost.sum()) if risk.joint else lost
 
 
@@ -311,7 +312,7 @@ def judge(fit: k.Fit, found: Optimality) -> k.Evidence:
     """The verdict of near_optimum: better weights refute it, a gap proves it, rounding or neither leaves it open."""
     risk, upper, lower = found.risk, found.upper, found.lower
     bad, worst = int(np.argmax(lower)), int(np.argmax(upper))
-    if lower[bad] > NEAR and found.certain[bad] > found.resolution[bad]:
+    if lower[bad] > NEAR and found.certain[bad] > found.resolution()[bad]:
         advice = (
             "raise max_iter or lower tol; if that does not help, bring the columns to one scale"
         )
@@ -322,7 +323,7 @@ def judge(fit: k.Fit, found: Optimality) -> k.Evidence:
     if upper[worst] <= NEAR:
         unit, note = f"{_of(risk, worst)}gap / least", _distance(found)
         return k.at_most(upper[worst], NEAR, "", unit, note, witness={"dual_point": found.dual})
-    if found.most[worst] <= found.resolution[worst]:
+    if found.most[worst] <= found.resolution()[worst]:
         kind = objectives.coefficients(fit)[0].dtype
         return k.unknown(f"the gap is within what weights in {kind} resolve", upper[worst])
     known = f"{_of(risk, worst)}the gap shows {_percent(upper[worst])} at most"

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from functools import partial
 
 import numpy as np
 
@@ -82,7 +83,7 @@ def _huber_optimality(fit: k.Fit, risk: Risk, at: Point) -> near.Optimality:
     r = risk.y - at.f
     value = huber_value(risk, r, at.W, sigma, epsilon, alpha)
     own = risk.s * np.clip(2 * r / sigma, -2 * epsilon, 2 * epsilon)
-    null, blur = _null(risk, epsilon), np.atleast_1d(near.resolution(fit, risk, at) / sigma)
+    null, blur = _null(risk, epsilon), partial(near.resolution, fit, risk, at, sigma)
     most, certain, values, nulls = (np.array([x]) for x in (math.inf, 0.0, value, null))
     found = near.Optimality(risk, at, most, certain, values, nulls, blur, np.zeros_like(own))
 
