@@ -1,4 +1,4 @@
-"""The toys of tests/core are used here as well."""
+"""The toys of tests/core, and the small models of tests/reliability, are used here as well."""
 
 import inspect
 import sys
@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "core"))
+sys.path[:0] = [str(Path(__file__).parents[1] / folder) for folder in ("core", "reliability")]
 
 
 @pytest.fixture(autouse=True, scope="session")

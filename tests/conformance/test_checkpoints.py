@@ -7,6 +7,7 @@ from numbers import Integral, Real
 
 import numpy as np
 import pytest
+import small_models
 import test_estimators as of_rows
 import test_text_estimators as of_texts
 from sklearn.model_selection import KFold
@@ -87,7 +88,7 @@ OTHERS = {
     "rate_schedule": ["constant"],
     "schedule": ["linear"],
     "seed_words": [{0: [1]}],
-    "tokens": ["words"],
+    "tokens": ["words", "characters"],
     "views": [lambda batch, rng: batch],
     "tokenizer": [Tokenizer(lowercase=False)],
     "transfer": [Transfer(rates={"*": 0.5})],
@@ -105,6 +106,8 @@ def alternatives(model, name):
     if name == "tol":  # a run that goes on cannot stop where a looser one would have
         yield value / 2 or 1e-300
         return
+    if name == "pretrained":
+        yield small_models.fitted("BERT")
     yield from (one for one in OTHERS.get(name, []) if brief(one) != brief(value))
     for rule in rules if isinstance(rules, list) else []:
         if rule == "boolean":
@@ -140,6 +143,9 @@ def fitted(name, **parameters):
             return registry.model_class(name)(**{"max_iter": 2, **parameters}).fit(ROWS, captions)
         if name in of_texts.MODELS:
             return of_texts.fit(of_texts.made(name, **parameters), *of_texts.topical(n=15))
+        if name in of_texts.PAIRED:
+            model, X = small_models.unfitted(name, **parameters), small_models.data_of(name)
+            return model.fit(X, *small_models.targets(model, X))
         return of_rows.fit(of_rows.made(name, **parameters), of_rows.suited(name, ROWS))
 
 

@@ -18,6 +18,7 @@ ROWS = RNG.normal(size=(60, 6)) + 4 * (RNG.random((60, 1)) < 0.5)
 COUNTS = RNG.poisson(3.0, size=(60, 6)).astype(float)
 RATINGS = np.where(RNG.random((60, 6)) < 0.7, RNG.integers(1, 6, (60, 6)), np.nan)
 TEXTS = ["the cat and the dog", "the dog and the cat sat", "a cat on the mat"] * 4
+QUESTIONS = [("the cat", text) for text in TEXTS]
 SIDES = [
     ([f"w{i}" for i in range(30)], np.roll(RNG.normal(size=(30, 4)), shift, axis=1))
     for shift in (0, 1)
@@ -30,7 +31,13 @@ SMALL = {
     "rank": 2,
     "size": 20,
 }
-LEARNS = {"width": 8, "depth": 1, "heads": 2, "context": 16, "max_iter": 2, "order": 3}
+LEARNS = {"width": 8, "depth": 1, "heads": 2, "context": 48, "max_iter": 2, "order": 3}
+# what is wanted of each text
+OF_TEXTS = {
+    "Translator": str.upper,
+    "TokenClassifier": lambda text: [word == "cat" for word in text.split()],
+    "SpanFinder": lambda text: (text.index("cat"), text.index("cat") + 3),
+}
 # epochs of models whose length is a parameter rather than a tolerance
 SHORT = dict.fromkeys(("Autoencoder", "NeuralClassifier", "NeuralRegressor", "SGDFactorization"), 5)
 SHORT |= {"PixelCNN": 2, "WaveNet": 2, "Diffusion": 2, "GAN": 2}
@@ -40,6 +47,8 @@ def data_of(name):
     cls = registry.model_class(name)
     if name == "Alignment":  # of two embeddings: words and their vectors
         return SIDES[0]
+    if name == "SpanFinder":
+        return QUESTIONS
     if registry.MODELS[name].module.startswith(("lemmata.embedding", "lemmata.language")):
         return TEXTS
     if issubclass(cls, TopicModel):
@@ -49,9 +58,13 @@ def data_of(name):
 
 def targets(model, X):
     """One target for every row of X, whatever X is; () for models that do not predict."""
-    if type(model).__name__ == "Alignment":
+    name = type(model).__name__
+    if name in OF_TEXTS:
+        texts = TEXTS[: len(X)] if hasattr(X, "__len__") else TEXTS
+        return ([OF_TEXTS[name](text) for text in texts],)
+    if name == "Alignment":
         return (SIDES[1],)
-    if type(model).__name__ == "CLIP":
+    if name == "CLIP":
         n = (getattr(X, "shape", None) or (9,))[0]
         return ([f"row {'even' if i % 2 else 'odd'}" for i in range(n)],)
     if not isinstance(model, Supervised):

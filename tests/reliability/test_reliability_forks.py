@@ -15,6 +15,12 @@ from lemmata import registry
 from lemmata.embedding.base import EmbeddingModel
 
 
+def bits(array):
+    """The bits of an array; of words what they are, not where they lie."""
+    array = np.asarray(array)
+    return array.tolist() if array.dtype == object else array.tobytes()
+
+
 def fit_and_use(name):
     """Bits of a fit and of the first thing that one does with it."""
     with warnings.catch_warnings():
@@ -30,9 +36,8 @@ def fit_and_use(name):
         else:
             used = getattr(model, "predict", getattr(model, "transform", np.asarray))(data_of(name))
     arrays = {k: v for k, v in model.stored_attributes().items() if isinstance(v, np.ndarray)}
-    # words by what they are, not by where they lie
-    contents = {k: a.tolist() if a.dtype == object else a.tobytes() for k, a in arrays.items()}
-    return contents, np.asarray(used).tobytes()
+    parts = used if isinstance(used, list) else [used]  # labels of the words of each text
+    return {name: bits(array) for name, array in arrays.items()}, [*map(bits, parts)]
 
 
 def in_a_fork(work, seconds=60.0):

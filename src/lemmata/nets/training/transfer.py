@@ -67,6 +67,8 @@ class Transfer:
         if self.source is None:
             return module
         given, taken = self.weights(), 0
+        if any(one.dtype == torch.float64 for one in given.values()):
+            module = module.double()  # training rounds them to what it computes in, nothing before
         with torch.no_grad():
             for name, own in module.state_dict().items():
                 if name in given and given[name].shape == own.shape:
