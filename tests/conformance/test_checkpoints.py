@@ -140,7 +140,9 @@ def fitted(name, **parameters):
             return registry.model_class(name)(**parameters).fit(words, words)
         if name == "CLIP":
             captions = [f"row {'even' if i % 2 else 'odd'}" for i in range(len(ROWS))]
-            return registry.model_class(name)(**{"max_iter": 2, **parameters}).fit(ROWS, captions)
+            return registry.model_class(name)(
+                **{"max_iter": 2, "random_state": 0, **parameters}
+            ).fit(ROWS, captions)
         if name in of_texts.MODELS:
             return of_texts.fit(of_texts.made(name, **parameters), *of_texts.topical(n=15))
         if name in of_texts.PAIRED:
