@@ -22,6 +22,7 @@ __getattr__, __dir__, __all__ = lazily(
         "robust.transfer": "steal StolenModel",
         "robust.training": "AdversarialTraining",
         "robust.smoothing": "SmoothedClassifier",
-        "laws": "GaussianClasses FiniteLaw RegressionLaw BayesClassifier TwoFeatures",
+        "laws": "GaussianClasses FiniteLaw RegressionLaw BayesClassifier SmoothClasses TwoFeatures",
+        "nearest": "NeighbourBound neighbour_bound",
     },
 )

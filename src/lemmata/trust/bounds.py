@@ -26,3 +26,5 @@ from lemmata.audit.trust.generalisation import (
     interval,
     interval_of_folds,
 )
+from lemmata.audit.trust.nearest_rows import bound_distance, count_rows, least_constant
+from lemmata.audit.trust.nearest_rows import draws as nearest_draws

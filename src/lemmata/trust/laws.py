@@ -178,6 +178,56 @@ class TwoFeatures(GaussianClasses):
         return model
 
 
+class SmoothClasses:
+    """Two classes on the unit cube, X uniform, whose share changes as a wave: the law of the bound for one nearest neighbour.
+
+        P(y = 1 | x) = ½(1 + a sin 2πkx₁)        c = aπk,        L* = ½ − a/π
+
+    The other columns say nothing, but a neighbour has to be near in them, too.
+
+    Parameters
+    ----------
+    d : int, default=2
+    waves : int, default=1
+        k, whole periods along the first column.
+    contrast : float, default=0.9
+        a, between 0 (coins) and 1.
+    """
+
+    def __init__(self, d: int = 2, waves: int = 1, contrast: float = 0.9):
+        if int(d) != d or d < 1 or int(waves) != waves or waves < 1 or not 0 <= contrast <= 1:
+            raise ValueError(
+                f"d={d!r}, waves={waves!r}, contrast={contrast!r}; pass whole numbers >= 1 and a contrast from 0 to 1."
+            )
+        self.d, self.waves, self.contrast = int(d), int(waves), float(contrast)
+        self.classes_ = np.arange(2)
+
+    @property
+    def lipschitz(self) -> float:
+        """c, with |η(x) − η(x′)| ≤ c‖x − x′‖."""
+        return self.contrast * math.pi * self.waves
+
+    def sample(self, n: int, rng: Any = None) -> tuple[Array, Array]:
+        """n rows and their classes."""
+        rng = np.random.default_rng(rng)
+        X = rng.random((n, self.d))
+        return X, (rng.random(n) < self.posterior(X)[:, 1]).astype(np.int64)
+
+    def posterior(self, X: Any) -> Array:
+        """p(y | x), one column per class."""
+        wave = np.sin(2 * np.pi * self.waves * check_array(X)[:, 0])
+        eta = 0.5 * (1 + self.contrast * wave)
+        return np.column_stack([1 - eta, eta])
+
+    def bayes(self) -> BayesClassifier:
+        """The best classifier there is."""
+        return BayesClassifier(self)
+
+    def risk(self) -> tuple[float, float]:
+        """(L*, 0): |sin| is 2/π in the mean."""
+        return 0.5 - self.contrast / math.pi, 0.0
+
+
 class FiniteLaw:
     """A table p(x, y) of finitely many inputs and classes: everything is a sum.
 
