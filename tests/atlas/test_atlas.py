@@ -50,6 +50,7 @@ LONG = (
     "noise-exponent",
     "true-loss",
     "model-table",
+    "robust-gradients",
     # two groups for eight in tests/generate/test_gan.py; planar maps and their determinants in test_flows.py; the variance of
     # one step in test_diffusion.py
     "gan-ring",

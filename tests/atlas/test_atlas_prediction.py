@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from lemmata.atlas import NotShown
-from lemmata.atlas.prediction import generalisation, linear
+from lemmata.atlas.prediction import fairness, generalisation, linear, robustness
 
 
 @pytest.mark.parametrize("seed", [1, 2])
@@ -16,6 +16,10 @@ from lemmata.atlas.prediction import generalisation, linear
         linear.extreme_points,
         linear.balls,
         linear.support_vectors,
+        fairness.careless_hiring,
+        fairness.roc_hulls,
+        fairness.two_reports,
+        robustness.two_risks,
     ],
 )
 def test_other_draws_show_the_same(make, seed):

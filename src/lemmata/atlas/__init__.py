@@ -42,6 +42,8 @@ CHAPTERS = (
     "optimisation.descent",
     "prediction.generalisation",
     "prediction.linear",
+    "prediction.fairness",
+    "prediction.robustness",
     "nets.mlp",
     "nets.images",
     "nets.attention",
