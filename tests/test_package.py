@@ -85,25 +85,6 @@ def test_the_readme_is_short_and_its_tasks_name_models():
     assert set(re.findall(r"`(\w+)`", table)) <= set(registry.MODELS)
 
 
-def mask(text):
-    """Digits are masked where rounding decides; verdicts, sentences and layout without a terminal, 80 columns, are compared."""
-    return re.sub(r"\s+", " ", re.sub(r"-?\d+(\.\d+)?(e-\d+)?", "#", text)).strip()
-
-
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-def test_the_examples_of_the_readme_print_what_it_shows():
-    names: dict = {}
-    pairs = re.findall(r"```python\n(.*?)```\n+```text\n(.*?)```", README, re.S)
-    assert len(pairs) == 2
-    for code, shown in pairs:
-        out = io.StringIO()
-        with contextlib.redirect_stdout(out):
-            exec(compile(code, "README.md", "exec"), names)
-        beginning, _, rest = shown.partition("  …\n")
-        assert mask(out.getvalue()).startswith(mask(beginning))
-        assert not rest
-
-
 RATINGS = pytest.param(True, marks=pytest.mark.slow)  # whose kernels take 10 s to compile
 
 

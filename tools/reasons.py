@@ -76,6 +76,10 @@ _ATOMS = {
 }  # fmt: skip
 
 REASONS: dict[str, dict[str, str]] = {
+    "AgglomerativeClustering": {
+        "connectivity": "every two clusters may be merged; scikit-learn takes a graph that says which",
+        "memory": "the tree is kept by the model: → `cut` takes it apart elsewhere, without a new fit",
+    },
     "SparseCoder": {"dictionary": "an array as there; without one, the orthonormal basis of cosines"},
     "DictionaryLearning": {
         **_ATOMS, "code_init": "codes follow from the atoms: → `dict_init`", "error_": "→ `trace_`",

@@ -9,9 +9,9 @@ import numpy as np
 import torch
 from torch import nn
 
+from lemmata.audit.language.caching import cache_agrees
 from lemmata.audit.language.models import GPT_CLAIMS, GPT_MORE_CLAIMS
 from lemmata.audit.language.texts import TEXT_CLAIMS, TEXT_MORE_CLAIMS
-from lemmata.audit.nets.caching import cache_agrees
 from lemmata.core.certificate import Fit
 from lemmata.core.certification.checking import check
 from lemmata.language import NGram, Words

@@ -113,7 +113,7 @@ def test_values_outside_of_the_bounds_and_unknown_ones_are_refused(tmp_path):
         seen.append(n)
         return figure()[0]
 
-    slider = atlas.AtlasEntry("some", "Some", "CIL 1", make, (atlas.Parameter("n", 3, 1, 9),))
+    slider = atlas.AtlasEntry("some", "Some", "CIL 1", make, (atlas.Slider("n", 3, 1, 9),))
     slider.perform(tmp_path, n=5.0)
     assert seen == [5]
     assert isinstance(seen[0], int)

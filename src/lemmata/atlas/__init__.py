@@ -74,8 +74,8 @@ class DrawnFigure:
 
 
 @dataclass(frozen=True)
-class Parameter:
-    """A number that an entry takes, and between which bounds it draws: a slider of a page. Whole if its default is."""
+class Slider:
+    """A number that an entry takes, and between which bounds it draws. Whole if its default is."""
 
     name: str
     default: float
@@ -97,7 +97,7 @@ class AtlasEntry:
     title: str
     source: str
     make: Callable[..., Any]
-    parameters: tuple[Parameter, ...] = ()
+    parameters: tuple[Slider, ...] = ()
 
     @property
     def caption(self) -> str:
@@ -174,7 +174,7 @@ def entry(id: str, source: str, **bounds: tuple[float, float]):
             raise ValueError(f"the atlas has an entry {id!r} already, {known.make.__name__}: choose another id.")  # fmt: skip
         title = (getdoc(make) or "").partition("\n")[0].removesuffix(".")
         parameters = tuple(
-            Parameter(name, taken.default, *bounds.get(name, (0, 99)))
+            Slider(name, taken.default, *bounds.get(name, (0, 99)))
             for name, taken in signature(make).parameters.items()
         )
         _ENTRIES[id] = AtlasEntry(id, title, source, make, parameters)

@@ -75,7 +75,7 @@ def search_nonconvexity(f: Any, sampler: Any, tries: int = 2_000, random_state: 
         raise ValueError(f"f={f!r}, tries={tries!r}: pass a function and a whole number >= 1.")
     rng = np.random.default_rng(random_state)
     points = _draw(sampler, rng)
-    search = _Search(f, points.shape[1:])
+    search = _ChordSearch(f, points.shape[1:])
     flat = points.reshape(len(points), -1)
     for _ in range(int(tries)):
         i, j = rng.choice(len(flat), 2, replace=False)
@@ -88,7 +88,7 @@ def search_nonconvexity(f: Any, sampler: Any, tries: int = 2_000, random_state: 
     return replace(found, certificate_=check(CONVEXITY_CLAIMS, Fit(found), title))
 
 
-class _Search:
+class _ChordSearch:
     """The best chord so far, of a function that counts its calls."""
 
     def __init__(self, f: Any, shape: tuple[int, ...]):

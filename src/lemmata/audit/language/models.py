@@ -17,8 +17,8 @@ import numpy as np
 from lemmata.audit.kernel import claims as k
 from lemmata.audit.kernel.attributes import attributes_sound, discrepancy, statements_true
 from lemmata.audit.kernel.held_out import beats, mean_gain
+from lemmata.audit.language import batching, caching
 from lemmata.audit.language.ngrams import best_ngram, held_out, stated_test
-from lemmata.audit.nets import batching, caching
 from lemmata.audit.nets.changes import SAME, PropertyRequest, judge_change
 from lemmata.audit.nets.modules import Copy, Examples, copy_of
 from lemmata.audit.nets.stated import unsound_tensors

@@ -25,8 +25,8 @@ from typing import Any
 import numpy as np
 
 from lemmata.audit.kernel import claims as k
-from lemmata.audit.nets.batching import batch_agrees
-from lemmata.audit.nets.caching import cache_agrees
+from lemmata.audit.language.batching import batch_agrees
+from lemmata.audit.language.caching import cache_agrees
 from lemmata.audit.nets.changes import (
     SAME,
     PropertyRequest,

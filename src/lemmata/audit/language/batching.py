@@ -15,7 +15,7 @@ import inspect
 from typing import Any
 
 from lemmata.audit.kernel import claims as k
-from lemmata.audit.nets.caching import LONGEST, ROWS
+from lemmata.audit.language.caching import LONGEST, ROWS
 from lemmata.audit.nets.changes import difference_from, judge_change, other_content
 from lemmata.audit.nets.modules import Copy, Examples, copy_of, examples_of, forwards
 
