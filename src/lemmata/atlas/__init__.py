@@ -28,6 +28,7 @@ from lemmata.core.engine import config, one_blas_thread
 
 CHAPTERS = (
     "reduction.digits",
+    "reduction.subspaces",
     "reduction.sparse_codes",
     "completion.recovery",
     "clustering.centres",
@@ -40,6 +41,7 @@ CHAPTERS = (
     "embeddings.information",
     "embeddings.training",
     "optimisation.descent",
+    "optimisation.stepping",
     "prediction.generalisation",
     "prediction.linear",
     "prediction.fairness",
