@@ -3,10 +3,12 @@ another time or ᾱ² for ᾱ, predict a constant, or jump. Schedules that end i
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
+import torch
 
 import lemmata
 from lemmata.audit.generate.densities import independent_normals
@@ -158,3 +160,16 @@ def fits(seed: int) -> Iterator[Case]:
     truth = {"likelihood_settled": False}
     for label, kind in (("two steps", _Hasty), ("a nat too low", _Careless)):
         yield Case(label, judge(kind(), only=truth), truth, easy=tuple(truth))
+    # a density still, and settled: of rows in other units, or elsewhere
+    for label, units, moved in (
+        ("twice as wide", 2.0, 0.0),
+        ("half as wide", 0.5, 0.0),
+        ("moved", 1.0, 1.5),
+    ):
+        other, net = Diffusion(), copy.deepcopy(model.module_)
+        with torch.no_grad():
+            net.mean += moved * net.scale
+            net.scale *= units
+        found = judge(other, only=("likelihood_settled", "beats_independent"), module_=net)
+        worse = beats_normals(other)
+        yield Case(label, found, {"likelihood_settled": True, **worse}, easy=tuple(worse))
