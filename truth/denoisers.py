@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -45,6 +46,14 @@ def _as_target(best: MixtureDenoiser, kind: str) -> Any:
     return predict
 
 
+def _as_pair(best: MixtureDenoiser, kind: str, word: str, squares: np.ndarray) -> tuple[Any, Any]:
+    """The same denoiser as diffusers' pair of a model, whose times count from 0, and a scheduler."""
+    predict = _as_target(best, kind)
+    config = SimpleNamespace(prediction_type=word)
+    scheduler = SimpleNamespace(config=config, alphas_cumprod=torch.from_numpy(squares))
+    return lambda x, t: (torch.from_numpy(predict(x.double().numpy(), t + 1)),), scheduler
+
+
 @problems(seeds=20, quick=1)
 def mixtures(seed: int) -> Iterator[Case]:
     for modes in (1, 4):
@@ -72,6 +81,11 @@ def mixtures(seed: int) -> Iterator[Case]:
         rough = certify(lambda x, t, best=best: best(x, t) + np.sign(np.sin(99 * x)) / 2)
         jumps = {"sampler_inverts": False, **worse}
         yield Case(f"one that jumps, {law}", rough, jumps, easy=tuple(jumps))
+        kind, word = (("noise", "epsilon"), ("x0", "sample"), ("v", "v_prediction"))[seed % 3]
+        found = lemmata.certify(_as_pair(best, kind, word, a**2), X, X_test=new, seconds=60)
+        yield Case(f"diffusers' pair, {word}, {law}", found, truths, easy=CLAIMS[1:])
+        pair = _as_pair(best, "noise", "epsilon", a)
+        spoilt["a scheduler with roots"] = lemmata.certify(pair, X, X_test=new, seconds=60)
         for label, found in spoilt.items():
             yield Case(f"{label}, {law}", found, worse, easy if "constant" in label else ())
 

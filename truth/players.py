@@ -13,9 +13,14 @@ from statistics import NormalDist
 import numpy as np
 import torch
 from torch import nn
+from torch.nn.functional import softplus
 
 import lemmata
 from lemmata import GAN
+from lemmata.audit.generate.players import LEAST, SIDES, players_alive
+from lemmata.core.certificate import Fit
+from lemmata.core.certification.checking import check
+from lemmata.core.runs.trace import Trace
 from truth.harness import Case, problems
 
 ROWS, SPREAD, LATENT = 2000, 0.2, 2
@@ -116,3 +121,46 @@ def discriminators(seed: int) -> Iterator[Case]:
     ):
         found = play(X, generator, judge, seed).certify(X, seconds=0.1)
         yield Case(label, found, {"players_alive": False}, easy=("players_alive",))
+
+
+@problems(seeds=20, quick=1)
+def other_loops(seed: int) -> Iterator[Case]:
+    """Somebody's own loop of PyTorch and what it wrote down; whether its players are alive is asked of fresh rows."""
+    for label, learns in (("both learn", True), ("the generator stays away", False)):
+        trace, wrong = play_by_hand(seed, learns)
+        truths = {} if 0.003 < wrong < 0.03 else {"players_alive": wrong >= LEAST}
+        yield Case(label, check((players_alive,), Fit(None, trace=trace), "a loop"), truths, truths)
+
+
+def play_by_hand(seed: int, learns: bool, epochs: int = 40) -> tuple[Trace, float]:
+    """Its trace, and the lesser share of fresh data and fresh samples that its discriminator gets wrong late in the run."""
+    rng, trace, late = np.random.default_rng(seed), Trace(), []
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        made, judge = (nn.Sequential(nn.Linear(2, 32), nn.ReLU(), nn.Linear(32, n)) for n in (2, 1))
+        moves = [
+            torch.optim.Adam(one.parameters(), 3e-3, betas=(0.5, 0.99)) for one in (made, judge)
+        ]
+
+        def outcomes(n: int) -> tuple[torch.Tensor, torch.Tensor]:
+            samples = made(torch.randn(n, 2)) + (0 if learns else 8)
+            return judge(torch.from_numpy(draw(rng, n)))[:, 0], judge(samples)[:, 0]
+
+        losses = (
+            lambda real, fake: softplus(-fake),
+            lambda real, fake: softplus(-real) + softplus(fake),
+        )
+        for epoch in range(epochs + 1):
+            right = []
+            for _ in range(8):
+                real, fake = outcomes(128)
+                right.append([float((real >= 0).float().mean()), float((fake <= 0).float().mean())])
+                for move, loss in list(zip(moves, losses, strict=True))[0 if learns else 1 :]:
+                    move.zero_grad()
+                    loss(*outcomes(128)).mean().backward()
+                    move.step()
+            trace.append(0.0, 0.0, dict(zip(SIDES, np.mean(right, axis=0), strict=True)))
+            if epoch > 3 * epochs // 4:
+                real, fake = outcomes(4000)
+                late.append([float((real < 0).float().mean()), float((fake > 0).float().mean())])
+    return trace, float(np.mean(late, axis=0).min())
