@@ -30,6 +30,8 @@ CHAPTERS = (
     "reduction.digits",
     "reduction.subspaces",
     "reduction.sparse_codes",
+    "completion.statements",
+    "completion.algorithms",
     "completion.recovery",
     "clustering.centres",
     "clustering.mixtures",
