@@ -1,5 +1,6 @@
 """Kneser–Ney against a dictionary, sums of counts, sources whose entropy is known."""
 
+import sys
 from collections import Counter
 
 import numpy as np
@@ -7,7 +8,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 import lemmata
-from lemmata.language import Characters, KneserNey, NGram, RunCounts, Words
+from lemmata.language import BytePairs, Characters, KneserNey, NGram, RunCounts, Words
 from lemmata.language.corpus import Corpus, split_texts
 from lemmata.language.counts import discounts
 from lemmata.language.tokens import EOS, FIRST, UNK
@@ -143,15 +144,26 @@ def test_texts_are_cut_at_the_share_of_their_characters():
         NGram(2, test_fraction=1.0).fit(["abc"])
 
 
-def test_byte_pairs_say_what_to_install():
-    try:
-        import tokenizers  # noqa: F401
-    except ModuleNotFoundError:
-        with pytest.raises(ModuleNotFoundError, match=r"lemmata\[language\]"):
-            NGram(2, tokens="byte pairs").fit(["some text"])
-    else:
-        model = NGram(2, tokens="byte pairs").fit(["some text, ünusual"] * 9)
-        assert model.tokens_.decode(model.tokens_.encode("text é")) == "text é"
+def test_byte_pairs_say_what_to_install(monkeypatch):
+    monkeypatch.setitem(sys.modules, "tokenizers", None)
+    with pytest.raises(ModuleNotFoundError, match=r"lemmata\[language\]"):
+        NGram(2, tokens="byte pairs").fit(["some text"])
+
+
+def test_byte_pairs_give_every_text_back_and_stand_in_the_file(tmp_path):
+    pytest.importorskip("tokenizers")
+    model = NGram(3, tokens=BytePairs(270), test_fraction=0).fit(["some text, ünusual"] * 9)
+    lemmata.save(model, tmp_path / "m.lemma")
+    coder = lemmata.load(tmp_path / "m.lemma").tokens_
+    assert len(coder) == 6 + 270
+    for text in ("text é 😀", " two  spaces\r\n\n\tx ", "[EOS] [MASK]", "", "e\u0301 \u00a0\0"):
+        assert coder.decode(coder.encode(text)) == text
+        assert coder.encode(text).tolist() == model.tokens_.encode(text).tolist()
+    with pytest.raises(ValueError, match=r"U\+D83D at position 1"):
+        coder.encode("a\ud83d")
+    for pieces, merges in ((coder.pieces[1:], coder.merges), (coder.pieces, [*coder.merges, "zz q"])):  # fmt: skip
+        with pytest.raises(ValueError, match="not those of byte pairs"):
+            BytePairs(270, pieces, np.array(merges, object)).encode("x")
 
 
 def test_perplexities_fit_each_other_and_have_intervals():

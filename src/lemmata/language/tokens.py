@@ -207,14 +207,24 @@ class BytePairs(TokenCoder):
 
     @cached_property
     def _coder(self) -> Any:
-        places = {piece: i for i, piece in enumerate(self.pieces.tolist())}
+        library, pieces = _tokenizers(), self.pieces.tolist()
         merges = [tuple(one.split(" ", 1)) for one in self.merges.tolist()]
-        return self._with(_tokenizers().models.BPE(places, merges))
+        known, parts = set(pieces), {part for pair in merges for part in (*pair, "".join(pair))}
+        whole = known.issuperset(library.pre_tokenizers.ByteLevel.alphabet())
+        if len(known) < len(pieces) or not whole or parts - known or {*map(len, merges)} - {2}:
+            raise ValueError("its pieces are not those of byte pairs: all bytes, and what is merged.")  # fmt: skip
+        places = {piece: i for i, piece in enumerate(pieces)}
+        return self._with(library.models.BPE(places, merges))
 
     def __len__(self) -> int:
         return FIRST + len(self.pieces)
 
     def encode(self, text: str) -> Array:
+        try:
+            text.encode()
+        except UnicodeEncodeError as error:
+            strange = f"U+{ord(text[error.start]):04X} at position {error.start:,}"
+            raise ValueError(f"{strange} is half a character: no bytes stand for it; leave it out.") from None  # fmt: skip
         return np.array(self._coder.encode(text).ids, np.int32) + FIRST
 
     def decode(self, tokens: Any) -> str:
