@@ -7,6 +7,7 @@ import warnings
 import numpy as np
 
 from lemmata.completion import ALS, SGDFactorization
+from lemmata.completion.als.algorithm import stretch
 from lemmata.completion.observed import Observed
 from truth.factors import KINDS, certify
 from truth.harness import Case, problems
@@ -59,6 +60,24 @@ def _gain_of(model, A, biases, weighted, own=None):
     )
     more = {"weighted": weighted, "mean": model.mean_, "biases": biases, "own": own}
     return half_sweep_gain(A, at, model.reg_, **more)
+
+
+@problems(seeds=40, quick=2)
+def two_penalties(seed):
+    """Factors of the lengths that a λ for rows and one for columns ask for, and factors that one λ asks for."""
+    A, k, reg = planted(seed, 14, 11), 1 + seed % 3, 0.5
+    ratio = 10 ** np.random.default_rng(seed).uniform(-2, 2)
+    for sweeps in (1, 300):
+        even, mean = als(A, k, reg, seed=seed, sweeps=sweeps)
+        U, V = stretch(even.U, even.V, ratio)
+        cases = {"stretched": (even._replace(U=U, V=V), even)}
+        U, V = stretch(even.U, even.V, 1 / ratio)
+        cases["not stretched"] = even, even._replace(U=U, V=V)  # what it is by one λ
+        for label, (at, same) in cases.items():
+            gain = half_sweep_gain(A, same, reg, mean=mean)
+            if _clear(gain, FIXED):
+                found = certify(A, at, reg, {"ratio": ratio}, mean)
+                yield Case(f"{label}, {sweeps} sweeps", found, {"fixed_point": gain <= FIXED}, ["fixed_point"])  # fmt: skip
 
 
 @problems(seeds=16, quick=1)

@@ -32,7 +32,7 @@ CLEAR = 0.01  # a curvature that no threshold of 1e-3 can mistake
 
 def certify(A, at, reg, kind, mean=0.0, scale=1.0):
     """The certificate of raw factors, of data `scale` times as large."""
-    if "own" in kind or kind.get("weighted") == 0.5:
+    if "own" in kind or "ratio" in kind or kind.get("weighted") == 0.5:
         return _certify_attributes(A, at, reg, kind, mean)
     more = {
         "weighted": kind.get("weighted", False),
@@ -52,6 +52,7 @@ def _certify_attributes(A, at, reg, kind, mean):
     attributes = {
         "U_": at.U, "V_": at.V, "mean_": mean, "row_bias_": at.b, "column_bias_": at.c, "reg_": reg,
         "weighted_reg_": float(kind.get("weighted", 0)), "biases": kind.get("biases", False),
+        "reg_ratio_": kind.get("ratio", 1.0),
     }  # fmt: skip
     if "own" in kind:
         attributes |= {"bias_reg_": kind["own"], "weighted_bias_reg_": 0.0}

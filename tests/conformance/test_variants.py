@@ -34,6 +34,7 @@ VARIANTS: list[tuple[str, dict]] = [
     ("RankOne", {"centre": "both"}),
     ("ImputedSVD", {"fill": "rows"}),
     ("ALS", {"method": "cg"}),
+    ("ALS", {"reg": (0.2, 0.05)}),
     ("ALS", {"nonnegative": True, "biases": False}),
     ("ALS", {"feedback": "implicit"}),
     ("ALS", {"rank": "auto"}),

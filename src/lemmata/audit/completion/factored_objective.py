@@ -93,6 +93,7 @@ class ObjectiveTerms(NamedTuple):
     """Parts of F besides entries and factors. None: the default."""
 
     reg: float | None = None  # λ; 0
+    reg_ratio: float | None = None  # λ of rows over λ of columns, whose geometric mean λ is; 1
     weighted: float | None = None  # the power of the number of entries that multiplies λ; 0
     bias_reg: float | None = None  # κ; without, biases are penalised like factors
     weighted_bias: float | None = None  # its power; 0
@@ -159,7 +160,8 @@ class Factored:
         regs = biases = [reg * own**power for own in counts]
         if F.bias_reg is not None:
             biases = [float(F.bias_reg) * own ** _number(F.weighted_bias, 0.0) for own in counts]
-        penalties = regs[0], regs[1], (biases[0], biases[1])
+        root = math.sqrt(_number(F.reg_ratio, 1.0))
+        penalties = regs[0] * root, regs[1] / root, (biases[0], biases[1])
         made = cls(indptr, indices, values, weights, at, *penalties, F.biased)
         return replace(made, implicit=implicit)
 

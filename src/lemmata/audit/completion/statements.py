@@ -21,7 +21,8 @@ SIDES, OFFSETS = ("row", "column"), ("bias", "scale")
 @fact(cost=free)  # claims count their own passes over the entries
 def problem_of(fit: Fit) -> Factored:
     """Return the objective at the fit, in units of the largest entry."""
-    terms = {name: fit.get(f"{name}_") for name in ("reg", "bias_reg", "mean", "confidence_offset")}
+    names = ("reg", "reg_ratio", "bias_reg", "mean", "confidence_offset")
+    terms = {name: fit.get(f"{name}_") for name in names}
     terms |= {f"{side}_{what}": fit.get(f"{side}_{what}_") for side in SIDES for what in OFFSETS}
     powers = {"weighted": fit.get("weighted_reg_"), "weighted_bias": fit.get("weighted_bias_reg_")}
     terms |= {"feedback": str(fit.get("feedback", "explicit")), "alpha": fit.get("alpha"), **powers}
@@ -58,6 +59,7 @@ FACTORS = {
     "row_scale_?": "n >0",
     "column_scale_?": "d >0",
     "reg_? bias_reg_? loss_?": ">=0",
+    "reg_ratio_?": ">0",
     "weighted_reg_? weighted_bias_reg_?": ">=0 <=1",
     "rank_?": "int >=0",
     "singular_values_?": "k >=0 falling",

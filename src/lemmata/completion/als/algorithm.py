@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
@@ -90,6 +91,32 @@ def unit(data: Observed, weighted: float) -> float:
         for masses in (data.row_masses, data.column_masses)
     )
     return residual_deviation(data) * math.exp((0.5 - weighted) * logs / (2 * data.mass))
+
+
+# --- a λ for each side ------------------------------------------------------------------------------------------------
+#
+#     ½ λ_r ‖U‖² + ½ λ_c ‖V‖²  =  ½ λ (‖sU‖² + ‖V/s‖²)          λ = √(λ_r λ_c),  s = (λ_r/λ_c)^¼
+#
+# and sU, V/s have the same product: two λs complete a matrix as their geometric mean does, and only lengths of factors differ.
+
+
+def split_reg(reg: Any) -> tuple[float, float]:
+    """Return λ and λ_r/λ_c, of a number or of a pair (row, column)."""
+    if not isinstance(reg, tuple):
+        return float(reg), 1.0
+    if len(reg) != 2 or not all(isinstance(one, Real) and 0 < one < math.inf for one in reg):
+        raise ValueError(
+            f"reg={reg!r}: pass a number, or (row, column), two numbers > 0. With 0 on one side its factors would grow and "
+            "the others shrink without end, at no cost."
+        )
+    row, column = map(float, reg)
+    return math.sqrt(row) * math.sqrt(column), row / column
+
+
+def stretch(U: Array, V: Array, ratio: float) -> tuple[Array, Array]:
+    """U/s and Vs, the factors that λ_r and λ_c ask for; with 1/ratio the way back."""
+    s = ratio**0.25
+    return (U, V) if ratio == 1 else ((U / s).astype(U.dtype), (V * s).astype(V.dtype))
 
 
 # --- passes over the entries of rows: plain functions, so that a cluster can run them ---------------------------------
@@ -310,6 +337,21 @@ class ALSAlgorithm:
             # constant data: a little
             size = max(square - mean * mean if self.biases else square, 1e-6 * square) ** 0.5 or 1.0
         return mean if self.biases else 0.0, (size / self.rank**0.5) ** 0.5
+
+
+def check_determined(algorithm: ALSAlgorithm, data: Observed) -> None:
+    """λ = 0 leaves a row with fewer entries than unknowns undetermined; refuse it by name."""
+    if algorithm.reg > 0 or algorithm.implicit:
+        return
+    needed = algorithm.rank + algorithm.biases
+    for what, counts in (("row", data.row_counts), ("column", data.column_counts)):
+        few = np.flatnonzero((counts < needed) & (counts > 0))
+        if len(few):
+            raise ValueError(
+                f"reg=0 leaves {len(few):,} {what}s undetermined: they have fewer than {needed} entries "
+                f"(rank {algorithm.rank}{' and a bias' if algorithm.biases else ''}), such as {what} {few[0]} with "
+                f"{counts[few[0]]}; pass reg > 0, or a lower rank."
+            )
 
 
 # --- factors with the same product ------------------------------------------------------------------------------------

@@ -50,7 +50,10 @@ from lemmata.completion.als.algorithm import (
     ALSState,
     Penalty,
     by_rule,
+    check_determined,
     in_order,
+    split_reg,
+    stretch,
 )
 from lemmata.completion.als.continuing import join_traces, match_labels, place_factors
 from lemmata.completion.als.implicit import warn_of_heavy_tails
@@ -76,21 +79,6 @@ WEIGHTED = {1.0: " × counts", 0.5: " × √counts"}  # by the power of the coun
 MAX_ESCAPES = 3  # a saddle left behind may lead to another one; three in a row were never seen
 
 
-def _check_determined(algorithm: ALSAlgorithm, data: Observed) -> None:
-    """λ = 0 leaves a row with fewer entries than unknowns undetermined; refuse it by name."""
-    if algorithm.reg > 0 or algorithm.implicit:
-        return
-    needed = algorithm.rank + algorithm.biases
-    for what, counts in (("row", data.row_counts), ("column", data.column_counts)):
-        few = np.flatnonzero((counts < needed) & (counts > 0))
-        if len(few):
-            raise ValueError(
-                f"reg=0 leaves {len(few):,} {what}s undetermined: they have fewer than {needed} entries "
-                f"(rank {algorithm.rank}{' and a bias' if algorithm.biases else ''}), such as {what} {few[0]} with "
-                f"{counts[few[0]]}; pass reg > 0, or a lower rank."
-            )
-
-
 class ALS(CompletionModel):
     """Low-rank completion of a partly known matrix by alternating least squares.
 
@@ -102,8 +90,9 @@ class ALS(CompletionModel):
     U_, V_ : arrays (n, k), (m, k)
         The factors, turned so that the first matters most (not with nonnegative=True).
     mean_, row_bias_, column_bias_ : μ, b and c
-    rank_, reg_, weighted_reg_ : numbers
-        k and λ as used, and the power p of λ_i = λ n_i^p: 1 for "counts", ½ for "root", 0 for "plain".
+    rank_, reg_, weighted_reg_, reg_ratio_ : numbers
+        k and λ as used, the power p of λ_i = λ n_i^p: 1 for "counts", ½ for "root", 0 for "plain"; and λ of rows over that of
+        columns, whose geometric mean λ is.
     bias_reg_, weighted_bias_reg_ : numbers
         The same for the biases: κ_i = κ n_i^p.
     loss_ : float
@@ -125,15 +114,17 @@ class ALS(CompletionModel):
     rank: Any = parameter(20, COUNT, choice("auto")).doc("""
         k, the number of factors. A rank-k matrix has k(n + m − k) degrees of freedom; with fewer
         entries only `reg` keeps the answer unique.""")
-    reg: Any = parameter(None, NONNEGATIVE, choice("auto"), None).doc("""
+    reg: Any = parameter(None, NONNEGATIVE, choice("auto"), tuple, None).doc("""
         λ, the ridge on the factors. None: 1.6 times the deviation of the entries from offsets of
         rows and columns, times the root of the entries of each row or column, and κ = 3 on the
         biases: ten times the data gives ten times the predictions. A number is λ in the units of
         the data, on factors and biases alike. At 0, every row and column needs at least k entries
-        (k + 1 with biases). Implicit feedback has no unit: None is 0.075 there. "auto", for rank or
-        reg or both: a tenth of the entries is held out, a few sweeps are run for each of several
-        weightings, λ, κ and ranks, and the best of them is fitted to all entries; see
-        `validation_`. That takes as long as some hundred sweeps, or half of `time_limit`.""")
+        (k + 1 with biases). A pair is (λ of rows, λ of columns): the completed matrix is that of
+        their geometric mean, which biases have, and only the lengths of the factors differ.
+        Implicit feedback has no unit: None is 0.075 there. "auto", for rank or reg or both: a tenth
+        of the entries is held out, a few sweeps are run for each of several weightings, λ, κ and
+        ranks, and the best of them is fitted to all entries; see `validation_`. That takes as long
+        as some hundred sweeps, or half of `time_limit`.""")
     _: KW_ONLY
     biases: bool = parameter(True, "boolean").doc("""
         Whether μ, b_i and c_j are part of the model. Without them nothing is removed from the data.
@@ -171,7 +162,7 @@ class ALS(CompletionModel):
     stored: ClassVar = {
         **CompletionModel.stored,
         "rank_": "int >=k <=k",
-        "reg_ weighted_reg_ bias_reg_? weighted_bias_reg_? loss_": "audited",
+        "reg_ reg_ratio_? weighted_reg_ bias_reg_? weighted_bias_reg_? loss_": "audited",
         "validation_?": "trials columns nan",
     }
 
@@ -218,7 +209,7 @@ class ALS(CompletionModel):
         rank, penalty = self._choose(data)
         check_rank(rank, data)
         algorithm = self._with(rank, penalty, data)
-        _check_determined(algorithm, data)
+        check_determined(algorithm, data)
         return algorithm
 
     def _choose(self, data: Any) -> tuple[int, Penalty]:
@@ -226,7 +217,7 @@ class ALS(CompletionModel):
         if self.reg is None:
             penalty = by_rule(data, self.reg_weighting, self.feedback == "implicit")
         else:
-            given = 1.0 if self.reg == "auto" else float(self.reg)
+            given = 1.0 if self.reg == "auto" else split_reg(self.reg)[0]
             penalty = Penalty(given, WEIGHTINGS[self.reg_weighting or "counts"])
         if "auto" not in (self.rank, self.reg):
             return int(self.rank), penalty
@@ -302,6 +293,8 @@ class ALS(CompletionModel):
         if not algorithm.nonnegative:
             masses = data.row_masses, data.column_masses
             U, V = in_order(U, V, *(algorithm._weights(own) for own in masses))
+        ratio = 1.0 if self.reg in (None, "auto") else split_reg(self.reg)[1]
+        U, V = stretch(U, V, ratio)
         scales = np.ones(len(U), U.dtype), np.ones(len(V), V.dtype)
         return {
             "U_": U,
@@ -309,6 +302,7 @@ class ALS(CompletionModel):
             **self._set_offsets(Offsets(state.mean, state.b, state.c, *scales)),
             "rank_": algorithm.rank,
             "reg_": algorithm.reg,
+            "reg_ratio_": ratio,
             "weighted_reg_": float(algorithm.weighted),
             "bias_reg_": algorithm.reg if algorithm.bias_reg is None else float(algorithm.bias_reg),
             "weighted_bias_reg_": float(algorithm.weighted if algorithm.bias_reg is None else 0),
@@ -360,7 +354,7 @@ class ALS(CompletionModel):
             data = self._validate_rows(X)
             self._check_values(data)
             algorithm = self._with(self.rank_, self._penalty, data)
-            _check_determined(algorithm, data)
+            check_determined(algorithm, data)
             state = self._carried_over(algorithm, data)
             self.observed_ = data.local
             self._go_on(algorithm, data, state, MaxSteps(int(sweeps)))
@@ -371,8 +365,9 @@ class ALS(CompletionModel):
         (n, m), k, dtype = data.shape, self.rank_, data.dtype
         rows, columns = (match_labels(self.observed_, data, what) for what in ("row", "column"))
         mean, scale = algorithm._mean_and_scale(data)
-        U, b, old_row = place_factors(self.U_, self.row_bias_, rows, n, dtype)
-        V, c, old_column = place_factors(self.V_, self.column_bias_, columns, m, dtype)
+        U, V = self._even_factors
+        U, b, old_row = place_factors(U, self.row_bias_, rows, n, dtype)
+        V, c, old_column = place_factors(V, self.column_bias_, columns, m, dtype)
         state = ALSState(U, V, b, c, mean, np.inf)
         if not old_column.all():
             solved, bias, _ = algorithm._columns(data, state)
@@ -407,7 +402,7 @@ class ALS(CompletionModel):
 
     def _leave_saddle(self, data: Any, at_least: float, products: int) -> bool:
         algorithm = self._with(self.rank_, self._penalty, data)
-        parts = (self.U_, self.V_, self.row_bias_, self.column_bias_)
+        parts = (*self._even_factors, self.row_bias_, self.column_bias_)
         state = algorithm.evaluate(ALSState(*parts, self.mean_, np.inf), data)
         below = way_down(algorithm, data, state, products)
         if below is None or not below.loss < (1 - at_least) * self.loss_:
@@ -431,13 +426,22 @@ class ALS(CompletionModel):
 
     def _fold(self, data: Observed, transposed: bool = False) -> Folded:
         """Factors and bias of new rows, from one least-squares problem each."""
-        V, bias = (self.U_, self.row_bias_) if transposed else (self.V_, self.column_bias_)
+        U, V = self._even_factors
+        V, bias = (U, self.row_bias_) if transposed else (V, self.column_bias_)
         algorithm = replace(self._with(self.rank_, self._penalty, data), method="cholesky")
         zero = np.zeros((data.shape[0], self.rank_), V.dtype), np.zeros(data.shape[0], V.dtype)
         rows = data.by_row._replace(values=data.values.astype(V.dtype, copy=False))
         same_type = Observed(rows, data.by_column, data.shape)
         U, b, _ = algorithm._half(same_type.over_rows, V, bias, self.mean_, *zero)
+        ratio = getattr(self, "reg_ratio_", 1.0)
+        U, _ = stretch(U, V, 1 / ratio if transposed else ratio)
         return Folded(U, b, np.ones(len(U), V.dtype))
 
     def _fold_reg(self, counts: Array) -> Array:
-        return self.reg_ * power(counts, self.weighted_reg_)
+        row = self.reg_ * getattr(self, "reg_ratio_", 1.0) ** 0.5
+        return row * power(counts, self.weighted_reg_)
+
+    @property
+    def _even_factors(self) -> tuple[Array, Array]:
+        """U and V as one λ on both sides has them."""
+        return stretch(self.U_, self.V_, 1 / getattr(self, "reg_ratio_", 1.0))

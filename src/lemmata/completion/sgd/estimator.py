@@ -39,7 +39,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from lemmata.audit.completion.factors import SCHEDULED_SGD_CLAIMS, SGD_CLAIMS
-from lemmata.completion.als.algorithm import Penalty, by_rule, in_order
+from lemmata.completion.als.algorithm import Penalty, by_rule, in_order, split_reg, stretch
 from lemmata.completion.base import CompletionModel, Folded, check_rank
 from lemmata.completion.centring import Offsets
 from lemmata.completion.observed import Entries, Observed
@@ -234,8 +234,9 @@ class SGDFactorization(CompletionModel):
     U_, V_ : arrays (n, k), (m, k)
         The factors, turned so that the first matters most.
     mean_, row_bias_, column_bias_ : μ, b and c
-    reg_, weighted_reg_ : numbers
-        λ, and the power of the number of entries that it is multiplied with: λ_i = λ n_i^weighted_reg_.
+    reg_, weighted_reg_, reg_ratio_ : numbers
+        λ, the power of the number of entries that it is multiplied with: λ_i = λ n_i^weighted_reg_, and λ of rows over that of
+        columns.
     bias_reg_, weighted_bias_reg_ : numbers
         κ and its power.
     loss_ : float
@@ -254,10 +255,11 @@ class SGDFactorization(CompletionModel):
 
     rank: int = parameter(20, COUNT).doc("""
         k, the number of factors; at most the smaller side of the matrix.""")
-    reg: Any = parameter(None, NONNEGATIVE, None).doc("""
+    reg: Any = parameter(None, NONNEGATIVE, tuple, None).doc("""
         None: the rule of ``ALS(reg=None)``, λ_i = λ√n_i with λ in units of the deviation of the
         data, κ_i = 3; ten times the data have ten times the predictions. A number is the penalty of
-        every entry on its factors and biases, λ_i = κ_i = λn_i, in the units of the data. At 0
+        every entry on its factors and biases, λ_i = κ_i = λn_i, in the units of the data. A pair is (λ of
+        rows, λ of columns), as in ``ALS``. At 0
         nothing but the small start keeps rows with fewer than k entries from fitting noise.""")
     _: KW_ONLY
     biases: bool = parameter(True, "boolean").doc("""
@@ -286,7 +288,7 @@ class SGDFactorization(CompletionModel):
     claims = SGD_CLAIMS
     stored: ClassVar = {
         **CompletionModel.stored,
-        "reg_ weighted_reg_ bias_reg_ weighted_bias_reg_ loss_": "audited",
+        "reg_ reg_ratio_? weighted_reg_ bias_reg_ weighted_bias_reg_ loss_": "audited",
     }
     patience = 2  # one epoch may stand still because the bold driver undid it TRIES times over
 
@@ -294,7 +296,9 @@ class SGDFactorization(CompletionModel):
         check_rank(self.rank, data)
         rate = None if self.learning_rate == "auto" else float(self.learning_rate)
         rule = (
-            Penalty(self.reg, 1.0) if self.reg is not None else by_rule(data.local, "root", False)
+            Penalty(split_reg(self.reg)[0], 1.0)
+            if self.reg is not None
+            else by_rule(data.local, "root", False)
         )
         return SGDFactorizationAlgorithm(
             int(self.rank),
@@ -313,12 +317,15 @@ class SGDFactorization(CompletionModel):
     def _attributes(self, solution, problem: BlockedEntries) -> dict[str, Any]:
         shown = solution.attributes
         U, V = in_order(shown["U_"], shown["V_"], *problem.counts)
+        ratio = 1.0 if self.reg is None else split_reg(self.reg)[1]
+        U, V = stretch(U, V, ratio)
         ones = np.ones(len(U), U.dtype), np.ones(len(V), V.dtype)
         offsets = Offsets(shown["mean_"], shown["row_bias_"], shown["column_bias_"], *ones)
         algorithm = solution.algorithm
         alike = algorithm.bias_reg is None  # biases and factors
         numbers = {
             "reg_": algorithm.reg,
+            "reg_ratio_": ratio,
             "weighted_reg_": algorithm.weighted,
             "bias_reg_": algorithm.reg if alike else algorithm.bias_reg,
             "weighted_bias_reg_": algorithm.weighted if alike else 0.0,
@@ -339,7 +346,9 @@ class SGDFactorization(CompletionModel):
 
     def _fold(self, data: Observed, transposed: bool = False) -> Folded:
         """Factors and bias of new rows, from one least-squares problem each: where steps over their entries would settle."""
-        V, bias = (self.U_, self.row_bias_) if transposed else (self.V_, self.column_bias_)
+        ratio = getattr(self, "reg_ratio_", 1.0)
+        U, V = stretch(self.U_, self.V_, 1 / ratio)
+        V, bias = (U, self.row_bias_) if transposed else (V, self.column_bias_)
         indptr, indices, values = data.by_row
         solver = RowSolver(
             self.reg_,
@@ -353,10 +362,11 @@ class SGDFactorization(CompletionModel):
             V.dtype.type(self.mean_) + bias,
         )
         b = np.ascontiguousarray(W[:, -1]) if self.biases else np.zeros(len(W), V.dtype)
-        return Folded(np.ascontiguousarray(W[:, : V.shape[1]]), b, np.ones(len(W), V.dtype))
+        own, _ = stretch(W[:, : V.shape[1]], V, 1 / ratio if transposed else ratio)
+        return Folded(np.ascontiguousarray(own), b, np.ones(len(W), V.dtype))
 
     def _fold_reg(self, counts: Array) -> Array:
-        return self.reg_ * counts**self.weighted_reg_
+        return self.reg_ * getattr(self, "reg_ratio_", 1.0) ** 0.5 * counts**self.weighted_reg_
 
 
 def _power(weighted: float) -> str:
