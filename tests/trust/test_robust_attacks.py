@@ -236,13 +236,16 @@ def test_modules_are_attacked_in_evaluation_mode_and_left_as_they_were(digits):
         [w.clone() for w in net.parameters()],
     )
     X, y = torch.as_tensor(digits[2][:20]), digits[3][:20]
-    found = attack(net, X, y, Ball(0.3), queries=20)
+    found = attack(net, X, y, Ball(0.3), queries=20, at_least=0.999)
     assert [part.training for part in net.modules()] == modes
     assert all(torch.equal(a, b) for a, b in zip(weights, net.parameters(), strict=True))
     assert all((w.grad == 1).all() and w.requires_grad for w in net.parameters())
     with torch.no_grad():
         said = net.eval()(torch.as_tensor(found.adversarial)).argmax(1).numpy()
     np.testing.assert_array_equal(said != y, found.fooled)  # dropout would say something else
+    claims = found.certificate_  # a module has no training rows, but a method `train`
+    assert claims["robust_accuracy"].verdict == "fails"
+    assert not claims.broken
 
     class Broken(nn.Module):
         def forward(self, x):

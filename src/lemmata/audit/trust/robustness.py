@@ -285,7 +285,8 @@ def robust_accuracy(fit):
     """Attacked rows bound it from above, proved rows from below; half of the risk is for the share of the classes."""
     found = asked_once(fit)
     flat = fit.X if np.ndim(fit.X) == 2 else np.asarray(fit.X).reshape(len(fit.y), -1)
-    known = {"X": flat, "train": fit.get("train")}
+    train = fit.get("train")  # of a torch module this is a method
+    known = {"X": flat, "train": None if callable(train) else train}
     judged = rows_unseen.check(k.Fit(fit.model, None, fit.y, attributes=known))
     condition = condition_of(flat, len(fit.y), judged)
     n, delta, asked = len(found.clean), RISK, fit.get("at_least")
