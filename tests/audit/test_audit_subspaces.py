@@ -303,15 +303,20 @@ def test_axes_are_told_apart_one_by_one():
     assert found.note == "axis 1 too; axis 2 may turn by any angle"
 
 
-def test_random_vectors_bound_the_distance_of_two_scatters():
+@pytest.mark.parametrize("far", [0.0, 5.0, 1e4])
+@pytest.mark.parametrize(
+    ("dtype", "times", "rounding"), [("float32", 100, 1e-8), ("float64", 4000, 1e-6)]
+)
+def test_random_vectors_bound_the_distance_of_two_scatters(dtype, times, rounding, far):
+    """Four vectors multiply what they show by 26, two by 1,200: both are enough of numbers of their dtype."""
     rng = np.random.default_rng(0)
-    X = rng.standard_normal((500, 8)) * np.arange(1, 9)
-    c, S = X.mean(axis=0), np.cov(X.T, bias=True)
+    X = (far + rng.standard_normal((500, 8)) * np.arange(1, 9)).astype(dtype)
+    c, S = X.mean(axis=0, dtype=float), np.cov(X.T.astype(float), bias=True)
     for size in (0.0, 1e-9, 1e-3, 1.0):
         noise = size * rng.standard_normal((8, 8))
         away, shift = measure(Blocks.of(X), c, S + noise + noise.T)
-        assert np.linalg.norm(noise + noise.T) <= away <= 1e-8 + 100 * np.linalg.norm(noise)
-        assert_allclose(shift, 0, atol=1e-13)
+        assert np.linalg.norm(noise + noise.T) <= away <= rounding + times * np.linalg.norm(noise)
+        assert_allclose(shift, 0, atol=1e-13 * max(far, 1))
 
 
 def test_a_large_fit_checks_the_moments_it_kept_and_certify_proves():

@@ -74,7 +74,8 @@ def columns_of(fit: k.Fit) -> Columns:
     G = np.zeros((d, d))
     for here, rows in risk.rows.blocks():
         Z = (rows.toarray() if hasattr(rows, "toarray") else rows) - mean
-        G += Z.T @ (Z * s[here, None])
+        Z *= np.sqrt(s[here, None])
+        G += Z.T @ Z
     lengths = _lengths(np.sqrt(np.diagonal(G)), mean, s)
     safe = np.where(lengths > 0, lengths, 1.0)
     squares, vectors = np.linalg.eigh(G / np.outer(safe, safe))
@@ -292,7 +293,8 @@ def leverages(risk: Risk, found: Columns, kept: Array) -> Array:
     turn = turn / np.where(found.lengths > 0, found.lengths, 1.0)[:, None]
     h, shift = np.empty(len(s)), found.mean @ turn
     for here, rows in risk.rows.blocks():
-        h[here] = s[here] * np.square(rows @ turn - shift).sum(axis=1)
+        inside = rows @ turn - shift
+        h[here] = s[here] * np.einsum("ij,ij->i", inside, inside)
     return h + s / s.sum() if risk.free else h
 
 
