@@ -46,6 +46,8 @@ CHAPTERS = (
     "optimisation.stepping",
     "prediction.generalisation",
     "prediction.linear",
+    "prediction.geometry",
+    "prediction.kernels",
     "prediction.fairness",
     "prediction.robustness",
     "nets.mlp",

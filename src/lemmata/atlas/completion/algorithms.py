@@ -224,7 +224,7 @@ def cut_and_shrink(tau: float = 1.0, seed: int = 0):
             reg=0.05, centre="none", max_iter=n, tol=0, random_state=0
         ),
     }
-    counts = (1, 2, 4, 8, 16, 32, 64)
+    counts = (1, 2, 4, 8, 16, 32, 64, 128)
     for (name, make), colour, mark in zip(
         models.items(), (ORANGE, GREEN, BLUE), "^so", strict=True
     ):

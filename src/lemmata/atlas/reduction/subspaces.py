@@ -48,7 +48,7 @@ def draw_network(
     ax.set_axis_off()
 
 
-@entry("bottleneck", "CIL Fig. 1.1; CIL20 Fig. 1.1, 1.2, Rem. 1.1; CIL24 Fig. 1", code=(1, 5))
+@entry("bottleneck", "CIL Fig. 1.1; CIL20 Fig. 1.1, 1.2, Rem. 1.1; CIL24 Fig. 1", code=(1, 4))
 def bottleneck(code: int = 2, seed: int = 0):
     """Whatever passes a bottleneck of m units changes in m directions only.
 
@@ -394,7 +394,7 @@ def _knee(values: Array) -> int:
     return int(np.argmax(1 - x - y))
 
 
-@entry("spectrum-knee", "CIL20 Fig. 2.2, 2.3, 2.3.2", signal=(2, 8))
+@entry("spectrum-knee", "CIL20 Fig. 2.2, 2.3, 2.3.2", signal=(2, 6))
 def spectrum_knee(signal: int = 4, seed: int = 0):
     """A spectrum bends where the signal ends, if it is strong; noise alone bends a little, too.
 
