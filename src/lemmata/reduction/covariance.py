@@ -156,7 +156,13 @@ class EighAlgorithm(AxesAlgorithm):
         if few and len(values) <= few[1] - few[0]:
             values, vectors = scipy.linalg.eigh(S, driver="evd", check_finite=False)
         values, vectors = np.maximum(values[::-1], 0), vectors[:, ::-1]
-        k = k if isinstance(k, int) else count_kept(values, k, data.total, data.n)
+        k = (
+            k
+            if isinstance(k, int)
+            else count_kept(
+                values, k, data.total, data.n, lambda: np.diagonal(S).astype(np.float64)
+            )
+        )
         return AxesState(values[:k], np.ascontiguousarray(vectors[:, :k]), None)
 
 
@@ -172,10 +178,12 @@ class SVDAlgorithm(AxesAlgorithm):
         rows = data.data.source - data.mean.astype(data.dtype)
         if data.data.weights is not None:
             rows *= np.sqrt(data.data.weights)[:, None].astype(data.dtype)
+        squares = np.einsum("ij,ij->j", rows, rows, dtype=np.float64)
         _, singular, Vt = scipy.linalg.svd(
             rows, full_matrices=False, check_finite=False, overwrite_a=True
         )
-        k = count_kept(singular.astype(np.float64) ** 2, self.n_components, data.total, data.n)
+        values = singular.astype(np.float64) ** 2
+        k = count_kept(values, self.n_components, data.total, data.n, lambda: squares)
         return AxesState(singular[:k] ** 2, np.ascontiguousarray(Vt[:k].T), None)
 
 

@@ -1,4 +1,12 @@
-"""The number of components to keep: a given one, enough for a share of the variance, or the one of largest evidence.
+"""The number of components to keep: a given one, enough for a share of the variance, or by a rule that reads the spectrum.
+
+"knee": those before the point that lies farthest below the line from the first variance to the last (CIL20 2.3.2).
+
+"parallel" (Horn 1965): those before the first variance that rows of independent normal columns reach, too, the largest of DRAWS
+draws of the same n and the same variances of columns. Their scatter is D^½ W D^½, with W of Wishart's law: of n rows it takes
+no more than a triangle (Bartlett 1933), A_ii² ~ χ² of n − i degrees of freedom (i = 1 … d), A_ij ~ N(0, 1) below, W = AAᵀ.
+
+"mle", the largest evidence:
 
     log p(X | k) ≈ log p(U) − n/2 Σ_{j≤k} log λ_j − n(d−k)/2 log v + (m+k)/2 log 2π − ½ log|A| − k/2 log n
 
@@ -15,21 +23,62 @@ left out, m = dk − k(k+1)/2 the freedom of k axes, p(U) the uniform law of an 
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 from scipy.special import gammaln
 
 Array = np.ndarray
-MLE = "mle"
+MLE, KNEE, PARALLEL = "mle", "knee", "parallel"
+DRAWS = 19  # of noise: the largest of them is passed by one draw of noise in twenty
 
 
-def count_kept(values: Array, wanted: int | float | str, total: float, n: float = 0.0) -> int:
-    """Count the eigenvalues (descending) of a scatter of n rows to keep; `total` is their sum, in exact arithmetic."""
+def count_kept(
+    values: Array,
+    wanted: int | float | str,
+    total: float,
+    n: float = 0.0,
+    squares: Callable[[], Array] | None = None,
+) -> int:
+    """Count the eigenvalues (descending) of a scatter of n rows to keep.
+
+    total : their sum, in exact arithmetic
+    squares : a function that returns the diagonal of the scatter, which "parallel" asks for
+    """
+    if wanted == KNEE:
+        return find_knee(values[: max(int(min(n - 1, len(values))), 1)])
+    if wanted == PARALLEL and squares is not None:
+        return count_above_noise(np.asarray(values, np.float64), squares(), n)
     if wanted == MLE:
         return most_likely_dimension(values / (n - 1), n)
     if isinstance(wanted, float):
         shares = np.cumsum(values) / max(total, 1e-300)
         return min(int(np.searchsorted(shares, wanted, side="right")) + 1, len(values))
     return int(wanted)
+
+
+def find_knee(values: Array) -> int:
+    """The number of values before the one farthest below the line from the first to the last; at least 1."""
+    x, y = np.linspace(0, 1, len(values)), np.asarray(values, np.float64) - values[-1]
+    below = 1 - x - y / (y[0] or 1.0)
+    return max(int(below.argmax()), 1)
+
+
+def count_above_noise(values: Array, squares: Array, n: float) -> int:
+    """The number of leading values that are above the same ones of all draws of noise; at least 1."""
+    rng, m = np.random.default_rng(0), round(n) - 1
+    noise = np.max([draw_noise(squares / m, m, rng)[: len(values)] for _ in range(DRAWS)], axis=0)
+    above = values[: len(noise)] > noise
+    return max(int(np.argmin(above)) if not above.all() else len(above), 1)
+
+
+def draw_noise(variances: Array, m: int, rng: np.random.Generator) -> Array:
+    """The eigenvalues, descending, of a scatter with m degrees of freedom of independent normal columns."""
+    d = len(variances)
+    A = rng.standard_normal((d, min(m, d)))
+    if m >= d:
+        A = np.tril(A, -1) + np.diag(np.sqrt(rng.chisquare(m - np.arange(d))))
+    return np.linalg.svd(np.sqrt(variances)[:, None] * A, compute_uv=False) ** 2
 
 
 def most_likely_dimension(variances: Array, n: float) -> int:

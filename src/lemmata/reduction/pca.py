@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from lemmata.audit.reduction.dimensions import KNEE_CLAIMS, PARALLEL_CLAIMS
 from lemmata.audit.reduction.pca import ITERATIVE_CLAIMS, POWER_CLAIMS, SUBSPACE_CLAIMS
 from lemmata.core import common
 from lemmata.core.blocks import Blocks
@@ -27,7 +28,7 @@ from lemmata.core.loop import MaxSteps, Never, Settled
 from lemmata.core.parameters import COUNT, FRACTION, KW_ONLY, WHOLE, choice, parameter
 from lemmata.core.validation import NotFinite
 from lemmata.reduction import covariance
-from lemmata.reduction.dimension import MLE
+from lemmata.reduction.dimension import KNEE, MLE, PARALLEL
 from lemmata.reduction.principal import PrincipalAxes
 
 SOLVERS = ("auto", "eigh", "svd", "power", "lanczos", "randomized", "gradient")
@@ -60,9 +61,11 @@ class PCA(PrincipalAxes):
     is the row twice. Signs are such that the largest entry of every component is positive.
     """
 
-    n_components: Any = parameter(None, COUNT, FRACTION, choice(MLE), None).doc("""
+    n_components: Any = parameter(None, COUNT, FRACTION, choice(MLE, KNEE, PARALLEL), None).doc("""
         k. A float keeps as many components as explain more than that share of the variance; "mle"
-        as many as Minka's evidence of probabilistic PCA is largest for; None keeps all.""")
+        as many as Minka's evidence of probabilistic PCA is largest for; "knee" those before the
+        spectrum bends; "parallel" those that vary more than independent columns do by chance (Horn);
+        None keeps all. Of the last two the certificate gives the reason.""")
     _: KW_ONLY
     copy: bool = parameter(True, "boolean").doc("Has no effect: X is never written to.")
     whiten: bool = parameter(False, "boolean").doc("""
@@ -178,7 +181,9 @@ class PCA(PrincipalAxes):
     def _claims(self):
         solver = getattr(self, "solver_", "eigh")
         if solver in costs.DIRECT:
-            return SUBSPACE_CLAIMS
+            by_rule = {KNEE: KNEE_CLAIMS, PARALLEL: PARALLEL_CLAIMS}
+            word = self.n_components if isinstance(self.n_components, str) else ""
+            return by_rule.get(word, SUBSPACE_CLAIMS)
         return POWER_CLAIMS if solver == "power" else ITERATIVE_CLAIMS
 
     def partial_fit(self, X, y=None, sample_weight=None):

@@ -61,16 +61,16 @@ class PrincipalAxes(GaussianAxes, Model):
         return Never()
 
     def _resolve_components(self, n: int, d: int) -> int | float | str:
-        """n_components as a number (or "mle"), checked against the data."""
+        """n_components as a number (or a rule by name), checked against the data."""
         wanted, most = self.n_components, min(n, d)
         if wanted is None:
             return most
         if isinstance(wanted, str):
-            if n < d:
+            if wanted == MLE and n < d:
                 raise ValueError(
                     f"n_components='mle' needs at least as many rows as features, and these are {n} × {d}; pass a number."
                 )
-            return MLE
+            return wanted
         if isinstance(wanted, int | np.integer):
             if wanted > most:
                 raise ValueError(
