@@ -18,6 +18,7 @@ import numpy as np
 import torch
 
 import lemmata
+from lemmata.audit.kernel.concentration import betting
 from lemmata.data import fashion_mnist
 from lemmata.nets import ConvNet
 from lemmata.selfsup import FeatureNet, JointEmbedding, losses, probe
@@ -143,16 +144,14 @@ def fine_tune(model, X, y, new, truth, labels: int = 1000) -> None:
     """Print the accuracy of fine-tuning on few labels against training the same network from scratch."""
     some = np.random.default_rng(0).permutation(len(X))[:labels]
     settings = {"max_iter": 20, "random_state": 0}
-    hits = []
-    for net in (model.encoder_, FeatureNet(ConvNet((1, 28, 28), 1, widths=WIDTHS))):
+    fresh, hits = FeatureNet(ConvNet((1, 28, 28), 1, **model.net_options)), []
+    for net in (model.encoder_, fresh):
         with lemmata.config(certificate=False):
             tuned = lemmata.NeuralClassifier(net, **settings).fit(X[some], y[some])
         hits.append(tuned.predict(new) == truth)
-    only = [int((a & ~b).sum()) for a, b in (hits, hits[::-1])]
+    low, high = betting(hits[0].astype(float) - hits[1], 0.05, -1.0, 1.0)
     tuned, scratch = (hit.mean() for hit in hits)
-    print(
-        f"{labels:,} labels: fine-tuned {tuned:.4f}, from scratch {scratch:.4f}, right alone {only}"
-    )
+    print(f"{labels:,} labels: fine-tuned {tuned:.4f}, from scratch {scratch:.4f}, gain {low:+.4f} to {high:+.4f}")  # fmt: skip
 
 
 def main() -> None:

@@ -13,24 +13,29 @@ from hypothesis import strategies as st
 from lemmata.core.files.encoding import decode, encode
 from lemmata.nets.augmentation import (
     Blur,
+    ColourDrop,
     ColourJitter,
     Compose,
     CropResize,
     CutOut,
     Flip,
     Noise,
+    QuarterTurn,
     Rotate,
     Shift,
+    Sobel,
     Sometimes,
     blur_by,
     crop_to,
     cut_out_at,
+    find_edges,
     for_data,
     for_views,
     rotate_by,
     shift_by,
     to_grey,
     turn_hue,
+    turn_quarters,
 )
 from lemmata.nets.estimators.storage import from_stored, to_stored
 
@@ -44,6 +49,8 @@ ALL = (
     Noise(0.1),
     Blur((0.2, 1.5)),
     ColourJitter(0.3, 0.3, 0.3, 0.1),
+    ColourDrop(0.5),
+    Sobel(0.5),
     Sometimes(Noise(0.1)),
     Compose([Shift(1), Flip()]),
     for_views(colour=True),
@@ -57,6 +64,9 @@ NOTHING = (
     Noise(0.0),
     Blur((0.0, 0.0)),
     ColourJitter(0.0, 0.0),
+    ColourDrop(0.0),
+    Sobel(0.0),
+    QuarterTurn(0.0),
     Sometimes(Noise(), 0.0),
     Compose(),
     *(for_data(name, strength=0) for name in ("digits", "fashion_mnist", "olivetti_faces")),
@@ -150,6 +160,22 @@ def test_a_quarter_turn_is_rot90():
     turned = rotate_by(batch, torch.tensor([90.0, 180.0, 270.0, 0.0]))
     for b, quarters in enumerate((1, 2, 3, 0)):
         torch.testing.assert_close(turned[b], batch[b].rot90(quarters, (1, 2)), atol=1e-12, rtol=0)
+    for b, quarters in enumerate((1, 2, 3, 4)):
+        exact = turn_quarters(batch, torch.tensor([1, 2, 3, 4]))[b]
+        assert torch.equal(exact, batch[b].rot90(quarters, (1, 2)))
+    one = images(1, 1, 9, 9).expand(4000, -1, -1, -1)
+    found = QuarterTurn()(one, generator())
+    shares = [
+        float((found == one[0].rot90(k, (1, 2))).all((1, 2, 3)).double().mean()) for k in range(4)
+    ]
+    np.testing.assert_allclose(shares, 0.25, atol=4 * math.sqrt(0.25 * 0.75 / 4000))
+
+
+def test_edges_are_slopes():
+    rows, columns = torch.meshgrid(torch.arange(7.0), torch.arange(9.0), indexing="ij")
+    plane = (0.3 * rows - 0.4 * columns).expand(2, 3, -1, -1)
+    torch.testing.assert_close(find_edges(plane)[..., 1:-1, 1:-1], torch.full((2, 3, 5, 7), 0.5))
+    assert float(find_edges(torch.ones(1, 1, 4, 4)).max()) == 0
 
 
 def test_a_rotation_turns_oblong_images_without_stretching():
@@ -220,6 +246,7 @@ def test_colours_change_as_defined():
     torch.testing.assert_close(to_grey(ColourJitter(0, 0, 0.9)(batch, generator())), grey)
     one = grey[:5]
     assert torch.equal(ColourJitter(0, 0, 0.9, 0.4)(one, generator()), one)
+    assert torch.equal(ColourDrop(1.0)(batch, generator()), grey.expand_as(batch))
     third = turn_hue(batch, torch.full((64,), 1 / 3))
     torch.testing.assert_close(third, batch.roll(1, dims=1))  # red becomes green, green blue
 
@@ -281,6 +308,8 @@ def test_a_mirror_changes_what_digits_are_and_the_recipe_does_not():
         (lambda: Noise()(torch.zeros(4, 1, 2, 2, dtype=torch.uint8), generator()), "/ 255"),
         (lambda: CutOut(9)(torch.zeros(1, 1, 8, 8), generator()), "size <= 8"),
         (lambda: ColourJitter(0, 0, 0.1)(torch.zeros(1, 4, 8, 8), generator()), "3 channels"),
+        (lambda: QuarterTurn()(torch.zeros(1, 1, 8, 9), generator()), "square images"),
+        (lambda: ColourDrop()(torch.zeros(1, 4, 8, 8), generator()), "3 channels"),
         (lambda: Flip(1.5), "within 0 … 1"),
         (lambda: Shift(-1), ">= 0"),
         (lambda: Flip(direction="left"), "horizontal"),

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import torch
+from cli_invoke import invoke
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.datasets import load_digits
 from sklearn.pipeline import make_pipeline
@@ -245,3 +246,12 @@ def test_a_batch_that_a_stopping_rule_holds_out_may_leave_one_row():
     options = {**SMALL, "batch_size": 50, "early_stopping": True, "max_iter": 2}
     model = SimCLR(**options, validation_fraction=101 / 210).fit(IMAGES[:210])
     assert len(model.validation_rows_) == 101
+
+
+def test_a_shell_learns_from_images_and_gives_their_features(tmp_path):
+    data, model, out = tmp_path / "images.npz", tmp_path / "e.lemma", tmp_path / "z.npy"
+    np.savez(data, images=IMAGES[:200, 0], labels=Y[:200])  # the only array of images is taken
+    given = ("-s", "max_iter=1", "-s", "regions=1", "-s", "batch_size=50")
+    assert "not_collapsed" in invoke("fit", "simclr", data, *given, "--save", model)
+    invoke("transform", model, data, "--out", out)
+    assert_array_equal(np.load(out), lemmata.load(model).transform(IMAGES[:200]))

@@ -158,7 +158,7 @@ def _read_npz(path: Path, array: str | None, choice: Choice, images: bool) -> Ma
             import scipy.sparse as sp
 
             return select(sp.csr_array(sp.load_npz(path)), None, choice)
-        name = _array_name(archive, array)
+        name = _array_name(archive, array, images)
         X = numeric(_member(archive, name), f"the array {name!r}", images)
         if choice.target in archive.files:
             y = _member(archive, choice.target)
@@ -179,7 +179,7 @@ def _member(archive: Any, name: str | None) -> np.ndarray:
         ) from error
 
 
-def _array_name(archive: Any, array: str | None) -> str:
+def _array_name(archive: Any, array: str | None, images: bool) -> str:
     if array is not None:
         if array not in archive.files:
             raise UnreadableData(
@@ -188,7 +188,8 @@ def _array_name(archive: Any, array: str | None) -> str:
         return array
     if "X" in archive.files:
         return "X"
-    matrices = [name for name in archive.files if _member(archive, name).ndim == 2]
+    axes = (2, 3, 4) if images else (2,)
+    matrices = [name for name in archive.files if _member(archive, name).ndim in axes]
     if len(matrices) == 1:
         return matrices[0]
     shapes = ", ".join(f"{name} {_member(archive, name).shape}" for name in archive.files)

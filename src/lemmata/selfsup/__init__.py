@@ -4,6 +4,7 @@ losses.py                        formulas, then functions of (z, z⁺)
 networks.py, views.py            encoder, projector, predictor, target; two views of each image
 objectives.py, measures.py       losses of a batch for training; alignment, uniformity, spectrum, sensitivity
 simclr.py, byol.py, vicreg.py    the estimators, on base.py
+pretext.py                       other questions that data answer themselves: turned, masked, continued
 clip.py                          images and captions; classes by their names
 probes.py                        probes: what a linear model makes of features, beside raw pixels and the untrained network
 """
@@ -21,6 +22,7 @@ __getattr__, __dir__, __all__ = lazily(
         "simclr": "SimCLR",
         "byol": "BYOL",
         "vicreg": "VICReg",
+        "pretext": "Continued Masked Turned pretrain",
         "clip": "CLIP ZeroShot",
         "measures": "sensitivity",
         "probes": "probe",

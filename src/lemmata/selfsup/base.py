@@ -147,15 +147,8 @@ class SelfSupervised(KeepsTestRows, ClassNamePrefixFeaturesOutMixin, RowTransfor
         return found
 
     def _network(self, data: Blocks | None) -> Any:
-        torch = require("torch", "deep", what=type(self).__name__)
-        shape, options = tuple(self.input_shape_), dict(self.net_options or {})
-        if isinstance(self.net, torch.nn.Module):
-            if options:
-                raise ValueError("net_options are for a class of networks, and net is a module: pass its class.")  # fmt: skip
-            make: Any = partial(copy.deepcopy, self.net)
-        else:
-            net = NETS[len(shape)] if self.net is None else self.net
-            make = partial(storage.build_network, storage.network_class(net), shape, 1, options)
+        shape = tuple(self.input_shape_)
+        make = partial(make_network, self.net, shape, dict(self.net_options or {}))
         wide = data is not None and data.dtype == np.float64
         found = partial(build, make, shape, int(self.regions), wide, self._parts())
         from lemmata.nets.training.devices import own_draws
@@ -248,6 +241,17 @@ class SelfSupervised(KeepsTestRows, ClassNamePrefixFeaturesOutMixin, RowTransfor
 
         with own_draws():
             return network.build(self._network(None)())
+
+
+def make_network(net: Any, shape: tuple[int, ...], options: dict[str, Any]) -> Any:
+    """A network of `nets` by its name or class, None the usual one for these inputs; or a copy of a module."""
+    torch = require("torch", "deep", what="selfsup")
+    if isinstance(net, torch.nn.Module):
+        if options:
+            raise ValueError("net_options are for a class of networks, and net is a module: pass its class.")  # fmt: skip
+        return copy.deepcopy(net)
+    cls = storage.network_class(NETS[len(shape)] if net is None else net)
+    return storage.build_network(cls, shape, 1, options)
 
 
 def build(make: Any, shape: tuple[int, ...], regions: int, wide: bool, parts: dict[str, Any]) -> Any:  # fmt: skip

@@ -24,8 +24,8 @@ __getattr__, __dir__, __all__ = lazily(
     __name__,
     {
         "draws": "Augmentation Compose Sometimes",
-        "positions": "CropResize Flip Rotate Shift crop_to rotate_by shift_by",
-        "values": "Blur ColourJitter CutOut Noise blur_by cut_out_at to_grey turn_hue",
+        "positions": "CropResize Flip QuarterTurn Rotate Shift crop_to rotate_by shift_by turn_quarters",
+        "values": "Blur ColourDrop ColourJitter CutOut Noise Sobel blur_by cut_out_at find_edges to_grey turn_hue",
         "recipes": "Recipe for_data for_views",
     },
     extra=("torch", "deep"),

@@ -123,6 +123,33 @@ class Rotate:
         return rotate_by(batch, uniform(batch, generator, -self.degrees, self.degrees), self.fill)
 
 
+def turn_quarters(batch: Tensor, quarters: Tensor) -> Tensor:
+    """Image b turned counter-clockwise by quarters[b] · 90°, exactly; images are square."""
+    if batch.shape[2] != batch.shape[3]:
+        sides = f"{batch.shape[2]} × {batch.shape[3]}"
+        raise ValueError(f"a quarter turn needs square images, and these are {sides}; crop them.")
+    turned = torch.stack([batch.rot90(k, (2, 3)) for k in range(4)])
+    return turned[quarters % 4, torch.arange(len(batch), device=batch.device)]
+
+
+@storable
+@dataclass(frozen=True)
+class QuarterTurn:
+    """Turn each image by 90°, 180° or 270° with probability `probability`; at ¾ all four are equally likely."""
+
+    probability: float = 0.75
+
+    def __post_init__(self):
+        check_strength("probability", self.probability, most=1)
+
+    def __call__(self, batch: Tensor, generator: Generator) -> Tensor:
+        check_batch(batch, "QuarterTurn", images=True)
+        if self.probability == 0:
+            return batch
+        turned = uniform(batch, generator, 0, 1) < self.probability
+        return turn_quarters(batch, draw_integers(batch, generator, 1, 3) * turned)
+
+
 def crop_to(batch: Tensor, centres: Tensor, sides: Tensor) -> Tensor:
     """The window with this centre and these sides, stretched to the whole image, bilinear.
 

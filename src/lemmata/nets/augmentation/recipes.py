@@ -23,7 +23,7 @@ from torch import Generator, Tensor
 from lemmata.core.store import storable
 from lemmata.nets.augmentation.draws import Augmentation, Compose, Sometimes
 from lemmata.nets.augmentation.positions import CropResize, Flip, Rotate, Shift
-from lemmata.nets.augmentation.values import Blur, ColourJitter, CutOut, Noise
+from lemmata.nets.augmentation.values import Blur, ColourDrop, ColourJitter, CutOut, Noise
 
 
 @storable
@@ -164,11 +164,10 @@ def for_views(strength: float = 1.0, colour: bool = False) -> Compose:
     """Strong augmentation for two views of one image, as SimCLR and BYOL want it (ML "SimCLR"): stronger than for labels."""
     s = min(strength, 1.0)
     jitter = ColourJitter(0.4 * s, 0.4 * s, 0.4 * s if colour else 0.0, 0.1 * s if colour else 0.0)
-    return Compose(
-        [
-            CropResize((1 - 0.7 * s, 1.0), (0.75**s, 0.75**-s)),
-            Flip(0.5 * s),
-            Sometimes(jitter, 0.8),
-            Sometimes(Blur((0.1 * s, 1.0 * s)), 0.5),
-        ]
-    )
+    steps: list[Augmentation] = [
+        CropResize((1 - 0.7 * s, 1.0), (0.75**s, 0.75**-s)),
+        Flip(0.5 * s),
+        Sometimes(jitter, 0.8),
+        Sometimes(Blur((0.1 * s, 1.0 * s)), 0.5),
+    ]
+    return Compose([*steps, ColourDrop(0.2 * s)] if colour else steps)

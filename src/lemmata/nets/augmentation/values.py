@@ -1,4 +1,4 @@
-"""Augmentations that change values: cut-out, noise, blur, brightness and colour."""
+"""Augmentations that change values: cut-out, noise, blur, edges, brightness and colour."""
 
 from __future__ import annotations
 
@@ -117,6 +117,52 @@ def to_grey(batch: Tensor) -> Tensor:
     if batch.shape[1] == 1:
         return batch
     return (batch * batch.new_tensor(GREY)[:, None, None]).sum(dim=1, keepdim=True)
+
+
+def find_edges(batch: Tensor) -> Tensor:
+    """√(g_x² + g_y²) of each channel: Sobel's slopes, central differences averaged 1 : 2 : 1 across; borders repeat."""
+    padded = F.pad(batch, [1, 1, 1, 1], mode="replicate")
+    across = padded[..., 2:] - padded[..., :-2]
+    down = padded[:, :, 2:] - padded[:, :, :-2]
+    slopes = (
+        across[:, :, :-2] + 2 * across[:, :, 1:-1] + across[:, :, 2:],
+        down[..., :-2] + 2 * down[..., 1:-1] + down[..., 2:],
+    )
+    return torch.linalg.vector_norm(torch.stack(slopes), dim=0) / 8  # a norm has slope 0 at 0
+
+
+@storable
+@dataclass(frozen=True)
+class Sobel:
+    """Show the edges of each image instead of it, with probability `probability`."""
+
+    probability: float = 0.2
+
+    def __post_init__(self):
+        draws.check_strength("probability", self.probability, most=1)
+
+    def __call__(self, batch: Tensor, generator: Generator) -> Tensor:
+        draws.check_batch(batch, "Sobel", images=True)
+        return draws.Sometimes(lambda x, _: find_edges(x), self.probability)(batch, generator)
+
+
+@storable
+@dataclass(frozen=True)
+class ColourDrop:
+    """Make each image grey, three equal channels of its luminance, with probability `probability`."""
+
+    probability: float = 0.2
+
+    def __post_init__(self):
+        draws.check_strength("probability", self.probability, most=1)
+
+    def __call__(self, batch: Tensor, generator: Generator) -> Tensor:
+        draws.check_batch(batch, "ColourDrop", images=True)
+        if batch.shape[1] not in (1, 3):
+            shape = tuple(batch.shape)
+            raise ValueError(f"ColourDrop needs images with 3 channels, and the batch has shape {shape}.")  # fmt: skip
+        drop = draws.Sometimes(lambda x, _: to_grey(x).expand_as(x), self.probability)
+        return drop(batch, generator)
 
 
 def turn_hue(batch: Tensor, turns: Tensor) -> Tensor:
