@@ -26,6 +26,7 @@ PROMISES = {
     "does_the_fit_exist.py": "weights_exist",
     "how_good_is_it_really.py": "can't tell (these rows were trained on)",
     "is_it_fair.py": "independence on new rows: holds",
+    "how_robust_is_it.py": "radii, counted again: holds",
     "kernel_machines.py": "what fails: near_optimum",
     "nearest_neighbours.py": "shuffled labels, what fails: leave_one_out",
     "minimise_anything.py": "what fails: gradient_matches",

@@ -18,6 +18,7 @@ from lemmata import data, trust
 from lemmata.audit.trust.group_counts import RATES, GroupCounts, Rate
 from lemmata.audit.trust.group_gaps import gaps_between
 from lemmata.trust.fair.counts import check_people, encode_groups
+from lemmata.trust.fair.scores import ScoreBins
 
 
 def people(n=3000, accept=(0.5, 0.5), base=(0.5, 0.5), seed=0):
@@ -231,6 +232,27 @@ def test_calibration_is_judged_where_a_model_gives_probabilities():
     found = lemmata.certify(model, X[1000:], y[1000:], groups=rng.integers(0, 2, 8000))
     assert found["calibrated_by_group"].verdict == "holds"
     assert "if none of these rows was trained on" in found["calibrated_by_group"].note
+
+
+def test_scores_in_tenths_add_up_and_cannot_be_alike_where_base_rates_are_not():
+    rng = np.random.default_rng(2)
+    codes, y = rng.integers(0, 3, 900), rng.integers(0, 2, 900)
+    R = rng.beta(1 + 2 * codes, 2)  # some tenths of some groups are empty
+    whole, names = ScoreBins.of(("a", "b", "c"), codes, y, R), ("a", "b", "c")
+    halves = [ScoreBins.of(names, codes[at], y[at], R[at]) for at in (slice(400), slice(400, None))]
+    for part in ("sizes", "hits", "scores"):
+        np.testing.assert_allclose(getattr(sum(halves[1:], halves[0]), part), getattr(whole, part))
+    for (a, b), apart in whole.distances.items():
+        i, j = names.index(a), names.index(b)
+        unlike = np.nansum(whole.shares[j] * np.abs(whole.meaning[i] - whole.meaning[j]))
+        assert 0 < apart <= 1
+        assert apart + unlike >= abs(whole.base_rates[i] - whole.base_rates[j])
+    report = trust.fairness(y, R > 0.5, codes, R)
+    assert report.score_bins.miscalibration == pytest.approx(
+        dict(zip("012", whole.miscalibration.values(), strict=True))
+    )
+    assert "total variation" in str(report)
+    assert trust.fairness(y, R > 0.5, codes, 2 * R).score_bins is None
 
 
 # --- bad input --------------------------------------------------------------------------------------------------------

@@ -73,41 +73,26 @@ def calibrated_scores(seed: int = 0) -> Any:
     raw = rng.beta(*np.where(groups == "a", [[2], [3]], [[3], [2]]))
     y = rng.random(n) < raw**2
     drawing, axes = figure(columns=2, size=(3.6, 3.2), sharey=True)
-    share = np.array([y[(raw >= low) & (raw <= high)].mean() for low, high in pairwise(edges)])
-    middle = (edges[1:] + edges[:-1]) / 2
-    scores = {"sufficient": raw, "calibrated": np.interp(raw, middle, share)}
-    off = {}
-    for ax, (title, R) in zip(axes, scores.items(), strict=True):
-        at = np.minimum((10 * R).astype(int), 9)
+    share = [y[(raw >= low) & (raw <= high)].mean() for low, high in pairwise(edges)]
+    scores = {"sufficient": raw, "calibrated": np.interp(raw, (edges[1:] + edges[:-1]) / 2, share)}
+    bins = {title: fairness(y, R > 0.5, groups, R).score_bins for title, R in scores.items()}
+    unlike = {}
+    for ax, (title, found) in zip(axes, bins.items(), strict=True):
         ax.plot([0, 1], [0, 1], color=GREY, linestyle=":", label="P(y = 1 | r) = r")
-        curves = {}
-        for (name, colour), mark in zip(GROUPS.items(), "os", strict=True):
-            own = groups == name
-            bins = [b for b in range(10) if (own & (at == b)).sum() > 100]
-            curves[name] = {b: float(y[own & (at == b)].mean()) for b in bins}
-            mean = [R[own & (at == b)].mean() for b in bins]
-            ax.plot(
-                mean,
-                list(curves[name].values()),
-                f"{mark}-",
-                color=colour,
-                label=f"group {name}",
-                ms=4,
-            )
-            off[title, name] = float(
-                np.mean([abs(v - m) for v, m in zip(curves[name].values(), mean, strict=True)])
-            )
-        both = curves["a"].keys() & curves["b"].keys()
-        off[title, "groups"] = max(abs(curves["a"][b] - curves["b"][b]) for b in both)
+        many = found.sizes > 100
+        meaning = np.where(many, found.meaning, np.nan)
+        for name, colour, mark, x, q in zip(
+            found.names, GROUPS.values(), "os", found.mean_scores, meaning, strict=True
+        ):
+            ax.plot(x, q, f"{mark}-", color=colour, label=f"group {name}", ms=4)
+        unlike[title] = np.abs(meaning[0] - meaning[1])[many.all(axis=0)].max()
         ax.set(title=title, xlabel="score r")
     axes[0].set_ylabel("P(y = 1 | r)")
     axes[0].legend(loc="upper left")
-    show(off["sufficient", "groups"] < 0.12, "the score means the same in both groups")
-    show(min(off["sufficient", name] for name in GROUPS) > 0.1, "it is far from the share of y = 1")
-    show(
-        max(off["calibrated", name] for name in GROUPS) < 0.05,
-        "one map for both groups calibrates it",
-    )
+    show(unlike["sufficient"] < 0.12, "the score means the same in both groups")
+    off = {title: found.miscalibration.values() for title, found in bins.items()}
+    show(min(off["sufficient"]) > 0.1, "it is far from the share of y = 1")
+    show(max(off["calibrated"]) < 0.05, "one map for both groups calibrates it")
     return drawing
 
 

@@ -26,6 +26,7 @@ from lemmata.core.certification.checking import check
 from lemmata.trust.bounds import checked_risk
 from lemmata.trust.evaluation import saw_in_fit
 from lemmata.trust.fair.counts import RATES, Gaps, GroupCounts, People, check_people, gaps_at_once
+from lemmata.trust.fair.scores import ScoreBins
 
 # rates that one claim judges together, hence at once
 FAMILIES = (("acceptance",), ("TPR", "FPR"), ("PPV", "NPV"), ("accuracy",), ("base rate",))
@@ -49,6 +50,7 @@ class Fairness:
 
     groups : names        rates : {"acceptance": {group: rate}, "TPR": …}        between(a, b) : the gap of each rate
     counts : rows by group, outcome and decision        certificate_ : independence, separation, sufficiency, …
+    score_bins : what scores mean in each tenth, and how far apart those of two groups are; None without probabilities
     """
 
     counts: GroupCounts
@@ -56,6 +58,7 @@ class Fairness:
     delta: float
     positive: Any
     certificate_: Certificate
+    score_bins: ScoreBins | None = None
 
     @property
     def groups(self) -> tuple[str, ...]:
@@ -95,6 +98,12 @@ class Fairness:
         for name, rows, row in zip(self.groups, self.counts.rows, table, strict=True):
             cells = "  ".join(f"{'-' if np.isnan(rate) else f'{rate:.3f}':>10}" for rate in row)
             lines.append(f"  {name:{wide}}{rows:>9,.0f}  {cells}")
+        if self.score_bins is not None and len(self.groups) > 1:
+            apart = self.score_bins.distances
+            a, b = max(apart, key=lambda pair: apart[pair])
+            lines.append(
+                f"  scores of {a!r} and {b!r}: total variation {apart[a, b]:.3f}, in tenths"
+            )
         return "\n".join([*lines, str(self.certificate_)])
 
     __repr__ = __str__
@@ -145,7 +154,7 @@ def fairness(
     y : what turned out to be true        decisions : what was decided; rows that the decider was not trained on
     groups : a label for each row, or several columns (their intersections are judged)
     scores : probabilities of y = positive, optional
-        For calibration by group.
+        For calibration by group, and how far apart the scores of groups are.
     sample_weight : array of shape (n_samples,), optional
         Weights that were fixed before: the intervals are Hoeffding's.
     within : float, default=0.1
@@ -171,8 +180,10 @@ def _judge(people: People, within: float, delta: float, more: dict[str, Any], of
     fit = Fit(None, None, people.y, people.weights, attributes=attributes)
     counts = GroupCounts.of(people.names, people.codes, people.y, people.decisions, people.weights)
     title = f"{of}  {len(people.y):,} rows, {len(people.names)} groups"
-    certificate = check(FAIRNESS_CLAIMS, fit, title)
-    return Fairness(counts, within, delta, people.positive, certificate)
+    certificate, R, bins = check(FAIRNESS_CLAIMS, fit, title), people.scores, None
+    if R is not None and R.min() >= 0 and R.max() <= 1:
+        bins = ScoreBins.of(people.names, people.codes, people.y, R, people.weights)
+    return Fairness(counts, within, delta, people.positive, certificate, bins)
 
 
 def judge_model(
