@@ -228,24 +228,30 @@ def test_a_denoiser_of_ones_own_is_copied_and_has_to_fit():
 # --- codes and cascades -----------------------------------------------------------------------------------------------
 
 
-def test_codes_are_diffused_and_decoded():
+def test_codes_are_diffused_and_decoded(tmp_path):
     vae = VAE(2, layers=(16,), likelihood="gaussian", max_iter=2, random_state=0)
     with pytest.raises(NotFittedError, match="this VAE is not fitted yet"):
         Latent(vae).fit(IMAGES)
     latent = Latent(vae.fit(IMAGES), Diffusion(max_iter=3, **FEW)).fit(IMAGES, DIGITS)
     assert latent.sample(4, y=2, steps=5, random_state=0).shape == (4, 1, 8, 8)
     assert latent.certificate_.main == "beats_linear_denoiser"
+    latent.save(tmp_path / "codes")
+    again, asked = Latent.load(tmp_path / "codes"), {"y": 2, "steps": 5, "random_state": 0}
+    assert np.array_equal(again.sample(4, **asked), latent.sample(4, **asked))
     with pytest.raises(TypeError, match="a str has no transform"):
         Latent("vae").fit(IMAGES)
 
 
-def test_a_cascade_draws_large_images_from_small_ones():
+def test_a_cascade_draws_large_images_from_small_ones(tmp_path):
     stage = Diffusion(width=8, max_iter=1, steps=20, random_state=0)
     found = Cascade([stage, stage]).fit(IMAGES, DIGITS)
     assert [one.input_shape_ for one in found.stages_] == [(1, 4, 4), (2, 8, 8)]
     drawn = found.sample(3, steps=4, random_state=0)
     assert drawn.shape == (3, 1, 8, 8)
     assert np.array_equal(drawn, found.sample(3, steps=4, random_state=0))
+    found.save(tmp_path)
+    again = Cascade.load(tmp_path)
+    assert np.array_equal(drawn, again.sample(3, steps=4, random_state=0))
     with pytest.raises(ValueError, match="multiples of 16"):
         Cascade([stage] * 3).fit(IMAGES)
 

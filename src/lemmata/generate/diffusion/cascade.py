@@ -8,7 +8,9 @@ given later, so a little noise is added to both.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,9 +18,11 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
+from lemmata.core import store
 from lemmata.generate.diffusion.estimator import Diffusion
 
 Array = np.ndarray
+NUMBERS = "cascade.json"
 
 
 class Cascade(BaseEstimator):
@@ -82,6 +86,25 @@ class Cascade(BaseEstimator):
             given = self._blur(_double(x), np.random.default_rng(rng.randint(2**31)))
             x = stage.sample(n_samples, y, random_state=rng.randint(2**31), given=given, **options)
         return x
+
+    def save(self, folder: Any) -> None:
+        """Write every stage into a folder, which is made where it is missing."""
+        check_is_fitted(self, "stages_")
+        Path(folder).mkdir(parents=True, exist_ok=True)
+        for k, stage in enumerate(self.stages_):
+            store.save(stage, Path(folder) / f"{k}.lemma")
+        numbers = {"stages": len(self.stages_), "noise": self.noise, "spread": self.spread_}
+        store.write_atomically(Path(folder) / NUMBERS, json.dumps(numbers).encode())
+
+    @classmethod
+    def load(cls, folder: Any) -> Cascade:
+        """The model that `save` wrote into a folder."""
+        numbers = json.loads((Path(folder) / NUMBERS).read_text())
+        stages = [store.load(Path(folder) / f"{k}.lemma") for k in range(numbers["stages"])]
+        found = cls([clone(stage) for stage in stages], numbers["noise"])
+        found.stages_, found.spread_ = stages, float(numbers["spread"])
+        found.certificates_ = [stage.certificate_ for stage in stages]
+        return found
 
     def _blur(self, images: Array, rng: np.random.Generator) -> Array:
         noise = rng.standard_normal(images.shape, dtype=np.float32)

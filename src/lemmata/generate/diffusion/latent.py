@@ -8,6 +8,7 @@ quite the prior, so that its draws are nearer to the data than those of the VAE 
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,10 +16,12 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
+from lemmata.core import store
 from lemmata.core.certificate import Certificate
 from lemmata.generate.diffusion.estimator import Diffusion
 
 Array = np.ndarray
+PARTS = ("autoencoder.lemma", "diffusion.lemma")
 
 
 class Latent(BaseEstimator):
@@ -57,6 +60,21 @@ class Latent(BaseEstimator):
         check_is_fitted(self, "diffusion_")
         test = None if X_test is None else self._encode(X_test)
         return self.diffusion_.certify(self._encode(X), y, X_test=test, **options)
+
+    def save(self, folder: Any) -> None:
+        """Write both parts into a folder, which is made where it is missing."""
+        check_is_fitted(self, "diffusion_")
+        Path(folder).mkdir(parents=True, exist_ok=True)
+        for part, name in ((self.autoencoder, PARTS[0]), (self.diffusion_, PARTS[1])):
+            store.save(part, Path(folder) / name)
+
+    @classmethod
+    def load(cls, folder: Any) -> Latent:
+        """The model that `save` wrote into a folder."""
+        autoencoder, diffusion = (store.load(Path(folder) / name) for name in PARTS)
+        found = cls(autoencoder, clone(diffusion))
+        found.diffusion_, found.certificate_ = diffusion, diffusion.certificate_
+        return found
 
     def _encode(self, X: Any) -> Array:
         name = type(self.autoencoder).__name__
