@@ -37,6 +37,7 @@ LONG = (
     "coherent-spike",
     "colour-quantisation",
     "vit-convnet",
+    "vit-looks",
     "linear-probes",
     "learned-filters",
     "skip-connections",

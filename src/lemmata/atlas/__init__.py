@@ -51,6 +51,8 @@ CHAPTERS = (
     "prediction.fairness",
     "prediction.robustness",
     "nets.mlp",
+    "nets.units",
+    "nets.structure",
     "nets.images",
     "nets.attention",
     "nets.training",
