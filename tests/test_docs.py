@@ -115,10 +115,8 @@ def test_a_suite_is_counted_with_the_module_of_each_claim_and_stored(monkeypatch
     assert "1 of 3 (toys.make)" in docs.claim_tables([row])
 
 
-@pytest.mark.parametrize(
-    "package", ["reduction", "completion", "clustering", "mixtures", "predict", "language"]
-)
-def test_a_page_speaks_of_every_claim_of_its_models_and_of_no_other(package):
+@pytest.mark.parametrize("package", ["generate", "language", "nets"])
+def test_a_table_of_claims_has_those_of_the_models_of_its_page(package):
     from lemmata import registry
 
     text = (ROOT / "docs" / f"{package}.md").read_text()
@@ -126,13 +124,9 @@ def test_a_page_speaks_of_every_claim_of_its_models_and_of_no_other(package):
         name for name, entry in registry.MODELS.items() if entry.module.split(".")[1] == package
     }
     claims = {one.statement.name for one in docs.listed() if models & set(one.models)}
-    missing = {name for name in claims if f"`{name}`" not in text}
-    assert not missing
-    table = text[text.index("| claim |") :].partition("\n\n")[0]
-    shown = {
-        name for row in table.splitlines()[2:] for name in re.findall(r"`(\w+)`", row.split("|")[1])
-    }
-    assert shown <= claims
+    for table in re.findall(r"^\| claim \|.*?(?=\n\n|\Z)", text, re.M | re.S):
+        shown = [re.findall(r"`(\w+)`", row.split("|")[1]) for row in table.splitlines()[2:]]
+        assert {name for names in shown for name in names} <= claims
 
 
 # --- the page about changing an import --------------------------------------------------------------------------------

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from lemmata import registry
+from lemmata.core.certification.checking import main_claim
 from lemmata.core.certification.explaining import COUNTS
 from tools.site.choosing import write_table
 
@@ -16,13 +17,13 @@ README = ROOT / "README.md"
 
 def models() -> str:
     """The table of models, as it stands in docs/models.md."""
-    rows = [
-        f"| `{name}` | {entry.summary} | {entry.source} | {', '.join(f'`{foreign}`' for foreign in entry.counterparts)} |"
-        for name, entry in registry.MODELS.items()
-    ]
-    return "\n".join(
-        ["| model | what it does | in the notes | also certifies |", "|---|---|---|---|", *rows]
-    )
+    rows = []
+    for name, entry in registry.MODELS.items():
+        main = main_claim(registry.model_class(name).claims)
+        foreign = ", ".join(f"`{one}`" for one in entry.counterparts)
+        rows.append(f"| `{name}` | {entry.summary} | `{main}` | {entry.source} | {foreign} |")
+    head = "| model | what it does | its main claim | in the notes | also certifies |"
+    return "\n".join([head, "|---|---|---|---|---|", *rows])
 
 
 def tasks() -> str:
