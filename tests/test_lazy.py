@@ -1,5 +1,6 @@
 """Names that are imported on first use, and what is said where an optional dependency is missing."""
 
+import subprocess
 import sys
 
 import pytest
@@ -26,3 +27,9 @@ def test_an_unknown_name_is_answered_with_the_one_that_was_meant():
     assert names() == ["ConvNet"]
     with pytest.raises(AttributeError, match="did you mean 'ConvNet'"):
         find("ConfNet")
+
+
+@pytest.mark.parametrize("name", ["GPT", "NeuralClassifier"])
+def test_claims_about_networks_and_texts_may_be_imported_in_either_order(name):
+    done = subprocess.run([sys.executable, "-c", f"from lemmata import {name}"], capture_output=True, text=True)  # fmt: skip
+    assert done.returncode == 0, done.stderr

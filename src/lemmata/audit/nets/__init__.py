@@ -13,7 +13,6 @@ from typing import Any
 
 from lemmata.audit.kernel.claims import Fit
 from lemmata.audit.nets import sharing, unseen
-from lemmata.audit.nets.dependence import PROPERTIES
 from lemmata.audit.nets.gradients import gradients_true
 from lemmata.audit.nets.signal import signal_kept, units_alive
 from lemmata.audit.nets.stated import MODULE_STATED_CLAIMS, STATED_CLAIMS
@@ -27,6 +26,10 @@ REGRESSOR_MORE_CLAIMS = (unseen.beats_ridge, gradients_true, signal_kept)
 
 def occasional_claims(fit: Fit) -> tuple[Any, ...]:
     """The claims that apply to this network: it has batch norms, uses a weight twice, should have a property."""
+    from lemmata.audit.nets.dependence import (
+        PROPERTIES,
+    )  # some are of audit.language, which imports this package
+
     norms = (sharing.scale_invariant,) if sharing.batch_norms(fit.module_) else ()
     twice = (sharing.shared_gradients_add,) if sharing.uses_weights_twice(fit) else ()
     asked = fit.get("properties") or {}
