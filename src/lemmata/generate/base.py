@@ -18,6 +18,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from numbers import Integral
+from types import MappingProxyType
 from typing import Any, ClassVar
 
 import numpy as np
@@ -147,17 +148,18 @@ class Generative(KeepsTestRows, Neural):
         return self._draw(n_samples, y, random_state)
 
     def _draw(
-        self, n_samples: int, y: Any, random_state: Any, given: Any = None, **options: Any
-    ) -> Array:
-        """Draw rows; options are those of the network's `sample`."""
+        self, n_samples: int, y: Any, random_state: Any, given: Any = None,
+        rows: Mapping[str, Any] = MappingProxyType({}), **options: Any,
+    ) -> Array:  # fmt: skip
+        """Draw rows; options are those of the network's `sample`, as `rows` are, tensors of which it is given its part."""
         check_is_fitted(self)
         import torch
-
-        given = self._check_given(given, n_samples)
 
         rng = check_random_state(self.random_state if random_state is None else random_state)
         n, module = check_count("n_samples", n_samples), self._ready_module()
         like = next(module.parameters())
+        if (given := self._check_given(given, n)) is not None:
+            rows = {**rows, "given": given.to(like.dtype)}
         generator = torch.Generator(device=like.device)
         generator.manual_seed(int(rng.randint(2**31)))
         places = self._places_to_draw(n, y, rng)
@@ -167,15 +169,20 @@ class Generative(KeepsTestRows, Neural):
             for start in range(0, n, step):
                 count = min(step, n - start)
                 asked = () if places is None else (places[start : start + count].to(like.device),)
-                if given is not None:
-                    options["given"] = given[start : start + count].to(like)
-                drawn = module.sample(count, generator, *asked, **options).cpu().numpy()
-                drawn = drawn.reshape(count, *self._drawn_shape)
+                parts = {
+                    name: one[start : start + count].to(like.device) for name, one in rows.items()
+                }
+                drawn = module.sample(count, generator, *asked, **options, **parts).cpu().numpy()
+                drawn = self._in_units(drawn.reshape(count, *self._drawn_shape))
                 if found is None:
                     found = np.empty((n, *drawn.shape[1:]), drawn.dtype)
                 found[start : start + step] = drawn
         assert found is not None
         return found
+
+    def _in_units(self, drawn: Array) -> Array:
+        """Numbers of the network as those of X."""
+        return drawn
 
     @property
     def _drawn_shape(self) -> tuple[int, ...]:
@@ -252,6 +259,13 @@ class Generative(KeepsTestRows, Neural):
             here, like = places == place, next(module.parameters())
             found[here] = run_rows(of_class, rows[here], self.input_shape_, like)[:, 0]
         return found
+
+
+def typical_scale(scales: Array) -> float:
+    """The root of the mean square of the deviations that are not 0, or 1."""
+    varying = scales[scales > 0]
+    largest = float(varying.max(initial=0.0))
+    return largest * float(np.sqrt(np.square(varying / largest).mean())) if largest else 1.0
 
 
 def check_known(X: Any, known: Any) -> tuple[Array, Array]:

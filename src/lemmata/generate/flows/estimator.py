@@ -30,7 +30,7 @@ from lemmata.audit.generate.flows import FLOW_CLAIMS, MORE_FLOW_CLAIMS, PLANAR_C
 from lemmata.core import common
 from lemmata.core.blocks import Blocks
 from lemmata.core.parameters import COUNT, KW_ONLY, POSITIVE, choice, parameter
-from lemmata.generate.base import DensityModel, Generative
+from lemmata.generate.base import DensityModel, Generative, typical_scale
 from lemmata.generate.levels import Levels, bits_per_dim, choose_levels, find_levels
 from lemmata.nets.estimators.autoencoder import build_filled
 from lemmata.registry import require
@@ -130,8 +130,7 @@ class NormalizingFlow(DensityModel, Generative):
         step = 0.0 if levels is None else float(levels.step or 0.0)
         mean, scale = mean + step / 2, np.sqrt(scale**2 + step**2 / 12)
         if images:
-            varying = scale[scale > 0]
-            scale = np.full_like(scale, math.sqrt(np.mean(varying**2)) if len(varying) else 1.0)
+            scale = np.full_like(scale, typical_scale(scale))
         scale = np.where(scale > 0, scale, 1.0)
         widths = tuple(int(width) for width in self.widths)
         if not isinstance(self.recipe, str):
@@ -169,8 +168,7 @@ class NormalizingFlow(DensityModel, Generative):
     def _loss(self) -> Any:
         return "module"
 
-    def sample(self, n_samples: int = 1, y: Any = None, random_state: Any = None) -> Array:
-        drawn = super().sample(n_samples, y, random_state)
+    def _in_units(self, drawn: Array) -> Array:
         if (levels := self._levels) is None:
             return drawn
         places = np.searchsorted(levels.values[1:], drawn, side="right")

@@ -30,7 +30,6 @@ from numbers import Integral
 from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from lemmata.audit.generate.pixels import LEVEL_CLAIMS, LEVEL_MORE_CLAIMS
@@ -39,7 +38,7 @@ from lemmata.core.blocks import Blocks
 from lemmata.core.estimator import Model
 from lemmata.core.parameters import COUNT, KW_ONLY, NONNEGATIVE, POSITIVE, as_in, choice, parameter
 from lemmata.core.validation import Interval
-from lemmata.generate.base import DRAWN, HIDDEN, DensityModel, Generative, check_known
+from lemmata.generate.base import DensityModel, Generative, check_known
 from lemmata.generate.levels import Levels, bits_per_dim, choose_levels
 from lemmata.registry import require
 
@@ -121,11 +120,7 @@ class LevelModel(DensityModel):
         found = self.score_samples(X, y).astype(np.float64)
         return float(bits_per_dim(found, self.n_features_in_, self._levels).mean())
 
-    def sample(self: Any, n_samples: int = 1, y: Any = None, random_state: Any = None) -> Array:
-        return self._in_units(super().sample(n_samples, y, random_state))  # type: ignore[misc]
-
     def _in_units(self: Any, rows: Array) -> Array:
-        """Numbers of the network as those of X."""
         return self.levels_[self._levels.places(rows)]
 
     def inpaint(self: Any, X, known, y=None, random_state: Any = None) -> Array:
@@ -145,22 +140,9 @@ class LevelModel(DensityModel):
         check_is_fitted(self)
         X, known = check_known(X, known)
         data = self._validate_rows(np.where(known, X, self.levels_[0]).astype(X.dtype), reset=False)
-        rng = check_random_state(self.random_state if random_state is None else random_state)
-        classes = self._places_to_draw(len(X), y, rng)
-        module = self._ready_module()
-        like, start, found = module.levels, 0, []
-        with torch.no_grad():
-            for rows, _ in data.recut(
-                max(1, DRAWN // (HIDDEN * data.shape[1] * data.dtype.itemsize))
-            ):
-                part = slice(start, start := start + len(rows))
-                kept = torch.from_numpy(known[part].reshape(len(rows), -1)).to(like.device)
-                u = torch.from_numpy(rng.random_sample(rows.shape)).to(like)
-                labels = None if classes is None else classes[part].to(like.device)
-                given = module.places(torch.from_numpy(np.array(rows)).to(like))
-                drawn = module.draw(u, labels, given, kept[:, module.order])
-                found.append(module.values(drawn).cpu().numpy())
-        return self._in_units(np.concatenate(found))
+        whole = torch.from_numpy(np.concatenate([np.asarray(part) for part, _ in data]))
+        kept = torch.from_numpy(known.reshape(len(X), -1))
+        return self._draw(len(X), y, random_state, rows={"x": whole, "known": kept})
 
     # --- files ---
 

@@ -196,12 +196,19 @@ class CausalNet(nn.Module):
     # --- drawing ---
 
     def sample(
-        self, n: int, generator: torch.Generator | None = None, y: Tensor | None = None
+        self,
+        n: int,
+        generator: torch.Generator | None = None,
+        y: Tensor | None = None,
+        x: Tensor | None = None,
+        known: Tensor | None = None,
     ) -> Tensor:
-        """(n, *input_shape): draws, in the units of the levels."""
+        """(n, *input_shape): draws, in the units of the levels; numbers that are `known`, (n, T), are those of x."""
         like = self.levels
         u = torch.rand(n, len(self.order), generator=generator, dtype=like.dtype, device=like.device)  # fmt: skip
-        return self.values(self.draw(u, y))
+        if x is None or known is None:
+            return self.values(self.draw(u, y))
+        return self.values(self.draw(u, y, self.places(x.to(like)), known[:, self.order]))
 
     def values(self, places: Tensor) -> Tensor:
         """(B, *input_shape): the numbers of levels in scanning order."""

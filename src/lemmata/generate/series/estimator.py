@@ -219,16 +219,12 @@ class AR(ModelOfSeries):
         past = self.history_ if X is None else Series.of(X).last
         if len(past) < q:
             raise ValueError(f"a forecast needs the last {q} values; X has {len(past)}.")
-        ahead = np.concatenate(
-            [np.asarray(past[len(past) - q :], float) - self.mean_, np.zeros(steps)]
-        )
+        last = np.asarray(past[len(past) - q :], float)
+        ahead = np.concatenate([last - self.mean_, np.zeros(steps)])
         for t in range(q, q + steps):
             ahead[t] = self.coef_ @ ahead[t - q : t][::-1]
-        one = np.zeros(steps)
-        one[0] = 1.0
-        grows = lfilter(
-            [1.0], np.concatenate([[1.0], -self.coef_]), one
-        )  # of a shock, step by step
+        # of a shock, step by step
+        grows = lfilter([1.0], np.append(1.0, -self.coef_), np.eye(1, steps)[0])
         spread = norm.ppf(0.5 + level / 2) * np.sqrt(self.variance_ * np.cumsum(grows**2))
         mean = self.mean_ + ahead[q:]
         return Forecast(mean, mean - spread, mean + spread)
@@ -241,18 +237,13 @@ class AR(ModelOfSeries):
         if reflection is None:
             raise ValueError("the process is not stationary: it has no series to draw.")
         noise = rng.normal(size=(n_samples, max(length, q))) * np.sqrt(self.variance_)
-        series = noise * 1.0
-        for t, lower in enumerate(step_up(reflection)[:q]):  # the first values, exactly
-            series[:, t] *= np.sqrt(relative_variances(reflection)[t])
-            series[:, t] += series[:, :t] @ lower[::-1]
-        past = series[:, :q][:, ::-1]  # the last first
-        memory = (
-            np.stack([past[:, : q - k] @ self.coef_[k:] for k in range(q)], axis=1) if q else None
-        )
-        if q and length > q:
-            filtered = lfilter([1.0], np.append(1.0, -self.coef_), noise[:, q:], axis=1, zi=memory)
-            series[:, q:] = filtered[0]
-        return self.mean_ + series[:, :length]
+        first, whole = noise[:, :q].copy(), np.append(1.0, -self.coef_)
+        for t, lower in enumerate(step_up(reflection)[:q]):  # exactly
+            first[:, t] *= np.sqrt(relative_variances(reflection)[t])
+            first[:, t] += first[:, :t] @ lower[::-1]
+        if q:  # the shocks after zeros that these values stand for
+            noise[:, :q] = lfilter(whole, [1.0], first, axis=1)
+        return self.mean_ + lfilter([1.0], whole, noise, axis=1)[:, :length]
 
     def residuals(self, X) -> list[Array]:
         """One-step errors of each series, the first q by autoregressions of lower order."""

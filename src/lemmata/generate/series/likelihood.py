@@ -12,13 +12,12 @@ series. Any κ in (−1, 1)^q is a stationary process: the search is over artanh
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
 
 import numpy as np
 from scipy.optimize import minimize
 
 from lemmata.generate.series.moments import LaggedProducts
-from lemmata.generate.series.recursions import ARState, Burg
+from lemmata.generate.series.recursions import ARState, Burg, GrowingOrder
 
 Array = np.ndarray
 FARTHEST = 1 - 1e-9  # |κ| of a start
@@ -63,16 +62,10 @@ def profile(reflection: Array, data: LaggedProducts) -> tuple[float, float]:
 
 
 @dataclass(frozen=True)
-class MostLikely:
+class MostLikely(GrowingOrder):
     """The maximum of the exact likelihood, from Burg's process, by quasi-Newton steps (SciPy's BFGS): one step of the loop."""
 
-    order: int
-    draws: ClassVar[bool] = False
-
-    def init(self, data: LaggedProducts, rng: Any) -> ARState:
-        return Burg(self.order).init(data, rng)
-
-    def step(self, state: ARState, data: LaggedProducts) -> ARState:
+    def step(self, state, data):
         start = state
         while len(start.a) < self.order:
             start = Burg(self.order).step(start, data)
@@ -82,14 +75,6 @@ class MostLikely:
         best = np.tanh(found.x)
         variance = profile(best, data)[0]
         return ARState(step_up(best)[-1], np.append(start.variances[:-1], variance), state.mean)
-
-    def objective(self, state: ARState) -> float:
-        return float(np.log(max(state.variances[-1], np.finfo(float).tiny)))
-
-    def finished(self, state: ARState) -> bool:
-        return len(state.a) >= self.order
-
-    attributes = Burg.attributes
 
 
 def log_likelihoods(X: Array, a: Array, mean: float, variance: float) -> Array:

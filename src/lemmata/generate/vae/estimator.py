@@ -35,7 +35,7 @@ from lemmata.core.blocks import Blocks
 from lemmata.core.estimator import Model, RowTransformer
 from lemmata.core.parameters import COUNT, KW_ONLY, NONNEGATIVE, as_in, choice, parameter
 from lemmata.core.runs.trace import Trace
-from lemmata.generate.base import Generative, check_count
+from lemmata.generate.base import Generative, check_count, typical_scale
 from lemmata.nets.estimators.autoencoder import (
     Autoencoder,
     check_code_network,
@@ -120,29 +120,20 @@ class VAE(ClassNamePrefixFeaturesOutMixin, RowTransformer, Generative):
         assert data is not None
         from lemmata.generate.vae.network import VAENet
 
-        likelihood, varies = self._look_at(data)
+        likelihood = self.likelihood
+        if likelihood == "bernoulli":
+            _refuse_outside(data)
+        elif likelihood == "auto":
+            binary = all(bool(((rows == 0) | (rows == 1)).all()) for rows, _ in data)
+            likelihood = "bernoulli" if binary else "gaussian"
         sizes = {**code_sizes(self), "likelihood": likelihood, "posterior": self.posterior}
         make = partial(VAENet, self.input_shape_, **sizes, n_classes=self._n_classes)
         mean, scales = self._mean_and_scale(data)
-        largest = float(scales[varies].max(initial=0.0))
-        scale = largest * math.sqrt(np.square(scales[varies] / largest).mean()) if largest else 1.0
         # half a row of each kind more, so that no logit is infinite
         ones = (mean * data.shape[0] + 0.5) / (data.shape[0] + 1)
         offset = np.log(ones) - np.log1p(-ones) if likelihood == "bernoulli" else 0 * mean
-        return self._begin_filled(make, {"mean": mean, "scale": scale, "offset": offset}, data)
-
-    def _look_at(self, data: Blocks) -> tuple[str, Array]:
-        """The likelihood, and which columns vary."""
-        low, high = np.full(data.shape[1], np.inf), np.full(data.shape[1], -np.inf)
-        binary = True
-        for rows, _ in data:
-            rows = np.asarray(rows)
-            low, high = np.minimum(low, rows.min(axis=0)), np.maximum(high, rows.max(axis=0))
-            binary = binary and bool(((rows == 0) | (rows == 1)).all())
-        if self.likelihood == "bernoulli":
-            _refuse_outside(data)
-        found = ("bernoulli" if binary else "gaussian") if self.likelihood == "auto" else self.likelihood  # fmt: skip
-        return found, high > low
+        numbers = {"mean": mean, "scale": typical_scale(scales), "offset": offset}
+        return self._begin_filled(make, numbers, data)
 
     def _loss(self) -> Any:
         from lemmata.generate.vae.network import ImportanceWeightedBound, PenalisedBound
