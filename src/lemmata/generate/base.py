@@ -15,7 +15,7 @@ are those of x alone: `sum_over_classes` adds up p(y) p(x|y).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from numbers import Integral
 from types import MappingProxyType
@@ -29,7 +29,7 @@ from sklearn.utils.validation import check_consistent_length, check_is_fitted
 from lemmata.core.blocks import Blocks
 from lemmata.core.parameters import KW_ONLY, SHARE, fitted, parameter
 from lemmata.core.supervised import encode
-from lemmata.nets.estimators.autoencoder import build_filled
+from lemmata.nets.estimators.autoencoder import build_filled, measure_columns
 from lemmata.nets.estimators.inputs import run_rows
 from lemmata.nets.estimators.kept import KeepsTestRows
 from lemmata.nets.estimators.neural import Neural
@@ -111,22 +111,11 @@ class Generative(KeepsTestRows, Neural):
         return self._begin_with(partial(build_filled, make, numbers, data.dtype == np.float64))
 
     def _mean_and_scale(self, data: Blocks) -> tuple[Array, Array]:
-        """Mean and deviation of each column over the rows to train on; exactly 0 where a column does not vary."""
+        """Mean and deviation of each column over the rows to train on."""
         learn = (
             self._split_in_three(data)[0] if self._n_tested(data) or self.early_stopping else None
         )
-        total, (unit, mean, square) = 0.0, np.zeros((3, data.shape[1]))
-        for rows, _ in _choose_rows(data, learn):
-            np.maximum(unit, np.abs(rows).max(axis=0, initial=0.0), out=unit)
-        unit[unit == 0] = 1.0
-        for rows, w in _choose_rows(data, learn):
-            mean, total = mean + w @ (rows / unit), total + w.sum()
-        mean /= total
-        for rows, w in _choose_rows(data, learn):
-            square += w @ np.square(rows / unit - mean)
-        scale = np.sqrt(square / total)
-        flat = scale <= 8 * np.finfo(data.dtype).eps  # the rounding of a constant
-        return mean * unit, np.where(flat, 0.0, scale * unit)
+        return measure_columns(data, learn)
 
     # --- using ---
 
@@ -261,13 +250,6 @@ class Generative(KeepsTestRows, Neural):
         return found
 
 
-def typical_scale(scales: Array) -> float:
-    """The root of the mean square of the deviations that are not 0, or 1."""
-    varying = scales[scales > 0]
-    largest = float(varying.max(initial=0.0))
-    return largest * float(np.sqrt(np.square(varying / largest).mean())) if largest else 1.0
-
-
 def check_known(X: Any, known: Any) -> tuple[Array, Array]:
     """Rows, and which of their numbers are known, of the same shape."""
     X, known = np.asarray(X), np.asarray(known)
@@ -319,16 +301,3 @@ class DensityModel:
             (part[:2] for part in data.triples()) if known else ((part[0], None) for part in data)
         )
         return np.concatenate([self._run_given(*part, "log_prob") for part in parts])
-
-
-def _choose_rows(data: Blocks, numbers: Array | None) -> Iterator[tuple[Array, Array]]:
-    """Blocks of rows in float64 with their weights; of the rows of these numbers, or of all."""
-    start = 0
-    for rows, weights in data:
-        here: Any = slice(None)
-        if numbers is not None:
-            here = numbers[(numbers >= start) & (numbers < start + len(rows))] - start
-        start += len(rows)
-        w = np.ones(len(rows)) if weights is None else np.asarray(weights, np.float64)
-        if len(rows[here]):
-            yield np.asarray(rows[here], dtype=np.float64), w[here]

@@ -30,9 +30,9 @@ from lemmata.audit.generate.flows import FLOW_CLAIMS, MORE_FLOW_CLAIMS, PLANAR_C
 from lemmata.core import common
 from lemmata.core.blocks import Blocks
 from lemmata.core.parameters import COUNT, KW_ONLY, POSITIVE, choice, parameter
-from lemmata.generate.base import DensityModel, Generative, typical_scale
+from lemmata.generate.base import DensityModel, Generative
 from lemmata.generate.levels import Levels, bits_per_dim, choose_levels, find_levels
-from lemmata.nets.estimators.autoencoder import build_filled
+from lemmata.nets.estimators.autoencoder import build_filled, typical_scale
 from lemmata.registry import require
 
 Array = np.ndarray

@@ -35,12 +35,13 @@ from lemmata.core.blocks import Blocks
 from lemmata.core.estimator import Model, RowTransformer
 from lemmata.core.parameters import COUNT, KW_ONLY, NONNEGATIVE, as_in, choice, parameter
 from lemmata.core.runs.trace import Trace
-from lemmata.generate.base import Generative, check_count, typical_scale
+from lemmata.generate.base import Generative, check_count
 from lemmata.nets.estimators.autoencoder import (
     Autoencoder,
     check_code_network,
     check_codes,
     code_sizes,
+    typical_scale,
 )
 from lemmata.nets.estimators.neural import rows_to_state
 from lemmata.registry import require

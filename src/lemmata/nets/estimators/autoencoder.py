@@ -92,7 +92,8 @@ class Autoencoder(ClassNamePrefixFeaturesOutMixin, RowTransformer, Neural):
         assert data is not None
         from lemmata.nets.estimators.networks import AutoencoderNet
 
-        numbers = dict(zip(("mean", "scale"), _mean_and_scale(data), strict=True))
+        mean, scales = measure_columns(data)
+        numbers = {"mean": mean, "scale": typical_scale(scales)}
         make = partial(AutoencoderNet, self.input_shape_, **code_sizes(self))
         return self._begin_with(partial(build_filled, make, numbers, data.dtype == np.float64))
 
@@ -194,19 +195,37 @@ def check_code_network(model: Any, kind: str, **more: Any) -> None:
         raise ValueError(f"its network is no {kind} of {m} components for inputs of {model.input_shape_}.")  # fmt: skip
 
 
-def _mean_and_scale(data: Blocks) -> tuple[Array, float]:
-    """The mean of the rows, and the root of their mean variance over all features; 1 where nothing varies."""
+def measure_columns(data: Blocks, numbers: Array | None = None) -> tuple[Array, Array]:
+    """Mean and deviation of each column, of all rows or of those of these numbers; exactly 0 where a column does not vary."""
+    total, (unit, mean, square) = 0.0, np.zeros((3, data.shape[1]))
+    for rows, _ in _choose_rows(data, numbers):
+        np.maximum(unit, np.abs(rows).max(axis=0, initial=0.0), out=unit)
+    unit[unit == 0] = 1.0
+    for rows, w in _choose_rows(data, numbers):
+        mean, total = mean + w @ (rows / unit), total + w.sum()
+    mean /= total
+    for rows, w in _choose_rows(data, numbers):
+        square += w @ np.square(rows / unit - mean)
+    scale = np.sqrt(square / total)
+    flat = scale <= 8 * np.finfo(data.dtype).eps  # the rounding of a constant
+    return mean * unit, np.where(flat, 0.0, scale * unit)
 
-    def shares() -> Iterator[tuple[Array, Array]]:
-        total = data.total_weight
-        for rows, weights in data:
-            yield rows, np.full(len(rows), 1 / total) if weights is None else weights / total
 
-    largest = max(float(np.abs(rows).max(initial=0.0)) for rows, _ in data)
-    unit, mean = largest if largest > 0 else 1.0, np.zeros(data.shape[1])
-    for rows, p in shares():
-        mean += p @ (rows / unit)
-    square = sum(float(p @ np.square(rows / unit - mean).mean(axis=1)) for rows, p in shares())
-    flat = square <= (8 * np.finfo(data.dtype).eps) ** 2  # the rounding of a constant
-    scale = 1.0 if flat else math.sqrt(square)
-    return (mean * unit).astype(data.dtype), float(scale * unit)
+def _choose_rows(data: Blocks, numbers: Array | None) -> Iterator[tuple[Array, Array]]:
+    """Blocks of rows in float64 with their weights; of the rows of these numbers, or of all."""
+    start = 0
+    for rows, weights in data:
+        here: Any = slice(None)
+        if numbers is not None:
+            here = numbers[(numbers >= start) & (numbers < start + len(rows))] - start
+        start += len(rows)
+        w = np.ones(len(rows)) if weights is None else np.asarray(weights, np.float64)
+        if len(rows[here]):
+            yield np.asarray(rows[here], dtype=np.float64), w[here]
+
+
+def typical_scale(scales: Array) -> float:
+    """The root of the mean square of the deviations that are not 0, or 1."""
+    varying = scales[scales > 0]
+    largest = float(varying.max(initial=0.0))
+    return largest * float(np.sqrt(np.square(varying / largest).mean())) if largest else 1.0
