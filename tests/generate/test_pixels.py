@@ -72,6 +72,26 @@ def test_cached_drawing_is_the_naive_loop(shape, levels, grid, more, order):
         assert len(torch.unique(naive, dim=0)) > 2
 
 
+@pytest.mark.parametrize("kind", ["raster", "columns", "drawn"])
+def test_a_number_depends_on_the_earlier_ones_in_its_window_and_on_no_others(kind):
+    """(5.6) in each order: two blocks of 3 × 3 see two columns to each side and three rows up, of this row three numbers."""
+    places = np.arange(49)
+    orders = {"columns": places.reshape(7, 7).T.ravel(), "drawn": np.random.default_rng(0).permutation(49)}  # fmt: skip
+    net = shaken((1, 7, 7), 2, (7, 7), kernel=3, dilations=(1, 1))
+    net.order.copy_(torch.from_numpy(orders.get(kind, places)))
+    images = torch.zeros(50, 1, 7, 7, dtype=torch.float64)
+    images[1:].view(49, 49)[:] = torch.eye(49)[
+        net.order
+    ]  # of image s the number s in scanning order is another
+    with torch.no_grad():
+        found = net(images).flatten(2)[:, :, net.order]
+    moved = (found[1:] != found[0]).any(1).numpy()  # (s, t)
+    row, column = places // 7, places % 7
+    up, right = np.subtract.outer(-row, -row), np.subtract.outer(column, column)
+    above = (up >= 1) & (up <= 3) & (np.abs(right) <= 2)
+    np.testing.assert_array_equal(moved, above | ((up == 0) & (right <= -1) & (right >= -3)))
+
+
 def test_draws_occur_as_often_as_the_network_says():
     net = shaken((1, 2, 2), 2, (2, 2))
     with torch.no_grad():
