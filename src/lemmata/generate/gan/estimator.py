@@ -45,7 +45,7 @@ from lemmata.registry import require
 
 Array = np.ndarray
 LATENT, IMAGE_LATENT = 16, 64
-R1 = {"non-saturating": 0.1, "saturating": 0.1, "wasserstein": 1.0}  # γ, of standardised rows
+R1 = {"non-saturating": 0.05, "saturating": 0.05, "wasserstein": 1.0}  # γ, of standardised rows
 
 
 class GAN(Generative):
@@ -84,7 +84,7 @@ class GAN(Generative):
     ).doc("""
         How both move: one after the other, at once, or by extragradient (with Adam: extra-Adam).""")
     r1: Any = parameter("auto", NONNEGATIVE, choice("auto"), before="optimizer").doc("""
-        γ of the penalty (γ/2) E‖∇ₓ f‖² on the discriminator's slope at the data; "auto" is 0.1, of
+        γ of the penalty (γ/2) E‖∇ₓ f‖² on the discriminator's slope at the data; "auto" is 0.05, of
         "wasserstein" 1. At 0 modes are lost more often, and a game of any kind circles.""")
     spectral: bool = parameter(False, "boolean", before="optimizer").doc("""
         Divide each layer of the discriminator by its largest singular value.""")
@@ -96,7 +96,7 @@ class GAN(Generative):
         The number of channels, at the end of each image, that are given and not made: an image with
         a hole and its mask (in-painting), edges.""")
     optimizer: Any = parameter("adam", str, callable)
-    learning_rate: Any = parameter(1e-3, POSITIVE, None)
+    learning_rate: Any = parameter(2e-3, POSITIVE, None)
     optimizer_options: Any = parameter(None, dict, None).doc("""
         Further arguments of the optimiser; of Adam's family None is {"betas": (0.5, 0.99)}, since
         the slopes of a game turn.""")
