@@ -10,17 +10,18 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.stats import binom
 
 from lemmata.audit.kernel import claims as k
-from lemmata.audit.kernel.attributes import attributes_sound, statements_true
+from lemmata.audit.kernel.attributes import attributes_sound, discrepancy, statements_true
 from lemmata.audit.kernel.concentration import clopper_pearson
 from lemmata.audit.kernel.held_out import MeanGain, beats
 from lemmata.audit.nets.modules import rows_of
+from lemmata.audit.nets.stated import float_type, stated_rows
 from lemmata.audit.trust.near_rows import cost_of_nearness
 from lemmata.audit.trust.seen_rows import COPIES, SEEN, Memory, require_unseen, row_keys, why_copies
 
@@ -145,13 +146,19 @@ def log_density(fit: k.Fit, rows: Array, places: Array | None = None) -> Array:
     return values
 
 
-def stated_classes(fit: k.Fit, some: Array) -> Array | None:
-    """Places of the classes that rows were given in training, None of fits without. CannotTell where they are not passed."""
-    if fit.get("classes_") is None:
-        return None
-    if fit.y is None:
-        raise k.CannotTell("loss_ is of rows given their classes: pass y")
-    return np.asarray(fit.y)[some]
+def judge_loss(
+    fit: k.Fit, log_p: Callable[[k.Fit, Array, Array | None], Array], shift: float = 0.0
+) -> Mapping[str, float]:
+    """loss_ against the mean of −ln p of the rows that it is of, shifted; with classes −ln p(x|y), CannotTell without y."""
+    (some, weights), classes = stated_rows(fit), None
+    if fit.get("classes_") is not None:
+        if fit.y is None:
+            raise k.CannotTell("loss_ is of rows given their classes: pass y")
+        classes = np.asarray(fit.y)[some]
+    values = -log_p(fit, rows_of(fit.data, some).astype(np.float64) + shift, classes)
+    size = float(np.abs(values).mean()) + fit.data.shape[1]
+    loss = float(np.average(values, weights=weights))
+    return {"loss_": discrepancy(fit.loss_, loss, size, k.rounding(float_type(fit), 4096))}
 
 
 def require_repeatable(fit: k.Fit, rows: Array) -> None:
@@ -292,9 +299,10 @@ def _unsound(fit: k.Fit) -> Iterator[str]:
             yield str(why)
 
 
+NOTHING_STATED = (attributes_sound({}), statements_true(lambda fit: {}, cost=k.free))
 DENSITY_CLAIMS: tuple[Any, ...] = (
     attributes_sound({}, _unsound),
-    statements_true(lambda fit: {}, cost=k.free),
+    NOTHING_STATED[1],
     beats_independent,
     mass_one,
 )

@@ -21,22 +21,23 @@ from scipy.special import logsumexp
 
 from lemmata.audit.generate.densities import (
     ADVICE,
+    NOTHING_STATED,
     RISK,
     SENTENCE,
     compare_with_independent,
     cost_of_row,
     judge_gains,
+    judge_loss,
     log_density,
     mass_one,
     new_rows,
     require_mass,
-    stated_classes,
 )
 from lemmata.audit.generate.pixels import independent_levels, levels_of, places_of
 from lemmata.audit.kernel import claims as k
-from lemmata.audit.kernel.attributes import attributes_sound, discrepancy, statements_true
+from lemmata.audit.kernel.attributes import attributes_sound, statements_true
 from lemmata.audit.nets.modules import rows_of
-from lemmata.audit.nets.stated import float_type, stated_rows, unsound_network
+from lemmata.audit.nets.stated import unsound_network
 
 Array = np.ndarray
 
@@ -302,15 +303,9 @@ def _slopes(module: Any) -> Iterator[tuple[str, float]]:
 
 
 def _statement_errors(fit: k.Fit) -> Mapping[str, float]:
-    """loss_ : the mean of −ln p(x), with classes of −ln p(x|y), over the rows that it is of."""
-    some, weights = stated_rows(fit)
-    rows = rows_of(fit.data, some).astype(np.float64)
-    if fit.get("levels_") is not None:  # at the middle of their cells
-        rows += float(np.diff(levels_of(fit)).mean()) / 2
-    values = -log_density(fit, rows, stated_classes(fit, some))
-    size = 1 + float(np.abs(values).mean()) + fit.data.shape[1]
-    loss = float(np.average(values, weights=weights))
-    return {"loss_": discrepancy(fit.loss_, loss, size, k.rounding(float_type(fit), 4096))}
+    """loss_, of levels at the middle of their cells."""
+    middle = 0.0 if fit.get("levels_") is None else float(np.diff(levels_of(fit)).mean()) / 2
+    return judge_loss(fit, log_density, middle)
 
 
 def _cost_of_statement(fit: k.Fit) -> float:
@@ -328,8 +323,7 @@ PLANAR_CLAIMS: tuple[Any, ...] = (planar_invertible,)
 MORE_FLOW_CLAIMS: tuple[Any, ...] = (mass_one,)
 # of flows that state nothing about rows: a module, another library's
 FOREIGN_FLOW_CLAIMS: tuple[Any, ...] = (
-    attributes_sound({}),
-    statements_true(lambda fit: {}, cost=k.free),
+    *NOTHING_STATED,
     *FLOW_CLAIMS[2:],
     mass_one,
 )

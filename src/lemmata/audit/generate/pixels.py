@@ -11,7 +11,7 @@ probabilities: histograms of the levels of every number, half a row added to eac
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -19,19 +19,20 @@ from scipy.special import logsumexp
 
 from lemmata.audit.generate.densities import (
     ADVICE,
+    NOTHING_STATED,
     RISK,
     UNKNOWN_COST,
     judge_gains,
+    judge_loss,
     log_density,
     n_new,
     new_rows,
     require_repeatable,
-    stated_classes,
 )
 from lemmata.audit.kernel import claims as k
-from lemmata.audit.kernel.attributes import attributes_sound, discrepancy, statements_true
+from lemmata.audit.kernel.attributes import attributes_sound, statements_true
 from lemmata.audit.nets.autoencoders import in_float64
-from lemmata.audit.nets.modules import copy_of, examples_of, rows_of, unflatten
+from lemmata.audit.nets.modules import copy_of, examples_of, unflatten
 from lemmata.audit.nets.orders import (
     CUTS,
     ROWS,
@@ -41,7 +42,7 @@ from lemmata.audit.nets.orders import (
     no_blind_spot,
     stated_scan,
 )
-from lemmata.audit.nets.stated import float_type, stated_rows, unsound_network
+from lemmata.audit.nets.stated import unsound_network
 
 Array = np.ndarray
 
@@ -190,22 +191,12 @@ def _unsound(fit: k.Fit) -> Iterator[str]:
         yield "the levels of module_ are not levels_"
 
 
-def _statement_errors(fit: k.Fit) -> Mapping[str, float]:
-    """loss_ : the mean of −ln P, with classes of −ln P(x|y), over the rows that it is of."""
-    some, weights = stated_rows(fit)
-    classes = stated_classes(fit, some)
-    values = -log_probabilities(fit, rows_of(fit.data, some), classes)
-    loss = float(np.average(values, weights=weights))
-    size = loss + fit.data.shape[1]
-    return {"loss_": discrepancy(fit.loss_, loss, size, k.rounding(float_type(fit), 4096))}
-
-
 LEVEL_CLAIMS: tuple[Any, ...] = (
     attributes_sound(
         {"loss_": ">=0", "levels_": "k numbers", "test_rows_?": "t int >=0"}, _unsound
     ),
     statements_true(
-        _statement_errors,
+        lambda fit: judge_loss(fit, log_probabilities),
         cost=lambda fit: cost_of_passes(fit, min(fit.data.shape[0], 2000)),
         unchecked="test_rows_",
     ),
@@ -215,8 +206,7 @@ LEVEL_CLAIMS: tuple[Any, ...] = (
 LEVEL_MORE_CLAIMS: tuple[Any, ...] = (no_blind_spot, mass_one)
 # of functions that give ln P
 FOREIGN_LEVEL_CLAIMS: tuple[Any, ...] = (
-    attributes_sound({}),
-    statements_true(lambda fit: {}, cost=k.free),
+    *NOTHING_STATED,
     beats_independent,
     mass_one,
 )
