@@ -35,6 +35,7 @@ CHAPTERS = (
     "completion.recovery",
     "clustering.centres",
     "clustering.mixtures",
+    "clustering.latent",
     "topics.reading",
     "topics.bars",
     "topics.held_out",

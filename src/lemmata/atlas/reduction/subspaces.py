@@ -12,6 +12,7 @@ from lemmata.core.certification.pictures import BLUE, GREY, ORANGE, RED, SKY, fi
 from lemmata.linalg.power import power_iteration
 from lemmata.linalg.projections import Projection
 from lemmata.linalg.randomized import randomized_svd
+from lemmata.reduction.dimension import find_knee
 from lemmata.reduction.kernel_pca import KernelPCA
 from lemmata.reduction.pca import PCA
 
@@ -388,12 +389,6 @@ def rings_unrolled(gamma: float = 2.0, seed: int = 0):
     return drawing
 
 
-def _knee(values: Array) -> int:
-    """The place where the spectrum lies farthest below the line from its first to its last point."""
-    x, y = np.linspace(0, 1, len(values)), (values - values[-1]) / (values[0] - values[-1])
-    return int(np.argmax(1 - x - y))
-
-
 @entry("spectrum-knee", "CIL20 Fig. 2.2, 2.3, 2.3.2", signal=(2, 6))
 def spectrum_knee(signal: int = 4, seed: int = 0):
     """A spectrum bends where the signal ends, if it is strong; noise alone bends a little, too.
@@ -415,7 +410,7 @@ def spectrum_knee(signal: int = 4, seed: int = 0):
         mixed = np.stack([rng.permutation(column) for column in rows.T], axis=1)
         chance = np.linalg.eigvalsh(np.cov(mixed.T))[::-1]
         place = np.arange(1, len(values) + 1)
-        at = _knee(values)
+        at = find_knee(values)
         found[name] = at, int(np.argmax(values < chance))
         ax.plot(place, values, color=BLUE, marker="o", ms=3, label="eigenvalues")
         ax.plot(
