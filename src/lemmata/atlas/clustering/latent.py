@@ -22,8 +22,8 @@ Array = np.ndarray
 def em_bound(start: float = 0.5, seed: int = 0):
     """EM climbs on bounds: each touches the likelihood where it was made, and its top is the next place.
 
-    Sixty points from two normal laws at −μ and μ (truth 1.2); the log-likelihood over μ. Left: the bounds L(q, μ) of the first three
-    E-steps, each with its maximum. Right: at those places, ln p as the bound and the divergence KL(q ‖ p) above it: the E-step
+    Sixty points from two normal laws at −μ and μ (truth 1.2); the log-likelihood over μ. Left: the first three bounds L(q, μ),
+    each with its maximum. Right: at those places, ln p as the bound and the divergence KL(q ‖ p) above it: the E-step
     makes it 0, the M-step opens it. The parameter is where EM starts.
     """
     rng = np.random.default_rng(seed)
@@ -77,7 +77,7 @@ def em_bound(start: float = 0.5, seed: int = 0):
     right.bar(place, tops - bounds, bottom=bounds, color=ORANGE, label="KL(q ‖ p)")
     right.set_xticks(place, [part[0] for part in parts])
     right.set(ylabel="ln p(x; μ)", title="bound and divergence")
-    right.legend(loc="lower right")
+    right.legend(loc="upper left")
     return drawing
 
 
