@@ -193,8 +193,7 @@ def test_attack_fools_a_saved_classifier_and_says_what_holds(tmp_path):
     asked = [
         "attack",
         str(path),
-        str(tmp_path / "new.npz"),
-        *given,
+        str(tmp_path / "new.npz"),  # without --target: its array y
         "--queries",
         "50",
         "--rows",

@@ -4,6 +4,7 @@ import re
 
 import numpy as np
 import pytest
+from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression
 
 from lemmata import trust
@@ -203,6 +204,11 @@ def test_bad_parameters_of_the_bounded_fit_are_named(parameters):
     (name,) = parameters
     with pytest.raises(ValueError, match=f"{name}="):
         trust.FairLogisticRegression(**parameters).fit(*shifted(30))
+
+
+def test_an_unfitted_one_says_so():
+    with pytest.raises(NotFittedError):
+        trust.FairLogisticRegression().predict(np.zeros((2, 2)))
 
 
 # --- representations --------------------------------------------------------------------------------------------------

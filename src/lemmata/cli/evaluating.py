@@ -174,8 +174,8 @@ def attack(
 ) -> None:
     """Attack a saved classifier: search for small perturbations of rows that fool it.
 
-    DATA holds rows that the model has not seen, and the column --target that it predicts. Exits with 3 unless the certificate
-    holds: an attack that finds nothing proves nothing."""
+    DATA holds rows that the model has not seen, and the column --target that it predicts (of an .npz: X and y). Exits with 3
+    unless the certificate holds: an attack that finds nothing proves nothing."""
     import numpy as np
 
     from lemmata import load
@@ -185,6 +185,8 @@ def attack(
     model = load(file)
     if not hasattr(model, "classes_"):
         raise TypeError(f"a {type(model).__name__} names no classes, so nothing can fool it.")
+    if table.target is None and data.endswith(".npz"):  # the usual names of its arrays
+        table = replace(table, target="y")
     read = table.read(data, model)
     needs_target(model, read.y)
     X, y = read.X[:rows], read.y[:rows]

@@ -108,7 +108,8 @@ class FairLogisticRegression(ClassifierMixin, BaseEstimator):
         return np.column_stack([1 - p, p])
 
     def predict(self, X: Any) -> Array:
-        return self.classes_[(self.decision_function(X) > 0).astype(int)]
+        accepted = self.decision_function(X) > 0
+        return self.classes_[accepted.astype(int)]
 
     def judge(self, X: Any, y: Any, groups: Any, **options: Any) -> Fairness:
         """Judge the decisions on new rows: a small covariance of scores is no promise about decisions."""
