@@ -22,9 +22,8 @@ def escape(text: str) -> str:
     for at, part in enumerate(parts):
         if at % 2:
             parts[at] = f"``{part.strip('`').strip()}``"
-            following = parts[at + 1]
-            if following[:1].isalnum() or following[:1] in "_*":
-                parts[at + 1] = f"\\ {following}"
+            if re.match(r"[\w*]", parts[at + 1]):
+                parts[at] += "\\ "
         else:
             part = re.sub(r"_+(?!\w)|(?<!\w)_+", lambda found: r"\_" * len(found[0]), part)
             parts[at] = re.sub(r"[*|`]|\\(?!_)", lambda found: f"\\{found[0]}", part)

@@ -71,7 +71,7 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, RowTransformer, ClusterMixin, Mode
     the result depends on the order of the batches.
     """
 
-    n_clusters: int = parameter(8, COUNT).doc("k.")
+    n_clusters: int = parameter(8, COUNT).doc("k, the number of clusters.")
     _: KW_ONLY
     init: Any = parameter("k-means++", choice(*SEEDINGS), callable, "array-like").doc("""
         Where the centres start: rows drawn by greedy D² sampling (expected cost within 8(ln k + 2)

@@ -214,7 +214,7 @@ class MiniBatchKMeans(KMeans, inherit_parameters=False):
     Attributes
     ----------
     cluster_centers_ : (k, d)
-    labels_, inertia_
+    labels_, inertia_ : (n,), float
         Of all rows, at these centres (compute_labels=False: no labels, and the smoothed cost of batches times the weight).
     sums_ : ClusterSums
         Weight and sum of all rows that each centre was given: what `partial_fit` continues from.
@@ -227,7 +227,7 @@ class MiniBatchKMeans(KMeans, inherit_parameters=False):
     `trace_.objective` is the cost per row of each batch at the centres before it moves them: it goes up and down.
     """
 
-    n_clusters: int = parameter(8, COUNT).doc("k.")
+    n_clusters: int = parameter(8, COUNT).doc("k, the number of clusters.")
     _: KW_ONLY
     init: Any = parameter("k-means++", choice(*SEEDINGS), callable, "array-like").doc("""
         Where the centres start, as in `KMeans`, among `init_size` rows.""")

@@ -1,7 +1,7 @@
 """Parameters of models, each declared once: default, accepted values, meaning.
 
     class KMeans(Model):
-        n_clusters: int = parameter(8, COUNT).doc("k.")
+        n_clusters: int = parameter(8, COUNT).doc("k, the number of clusters.")
         _: KW_ONLY
         init: Any = parameter("k-means++", choice(*SEEDINGS), callable, "array-like").doc("Where the centres start.")
         max_iter: int = common.max_iter(300).doc("Lloyd steps per start.")

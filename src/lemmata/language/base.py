@@ -176,7 +176,7 @@ class TextNetwork(Neural):
     """A transformer over the tokens of texts: the parameters that all of them have."""
 
     width: int = parameter(128, COUNT, before="optimizer").doc("d, numbers of a token.")
-    depth: int = parameter(4, COUNT, before="optimizer").doc("Blocks.")
+    depth: int = parameter(4, COUNT, before="optimizer").doc("Blocks, one after another.")
     heads: int = parameter(4, COUNT, before="optimizer").doc("Of each block; they divide `width`.")
     context: int = parameter(128, COUNT, before="optimizer").doc("""
         Tokens of a window: as far as the model looks.""")

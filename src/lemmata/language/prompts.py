@@ -210,8 +210,9 @@ def choose_template(
     templates: Mapping[Any, Any] | Iterable[Template | str],
     delta: float = 0.05,
 ) -> Any:
-    """The template whose prompts with the examples X, y are right most often on other texts: a `trust.Comparison` with the
-    price of the search."""
+    """Compare templates by how often their prompts, with the examples X and y, are right about other texts.
+
+    Returns a `trust.Comparison`, which pays the price of the search."""
     from lemmata.trust import compare
 
     if not isinstance(templates, Mapping):

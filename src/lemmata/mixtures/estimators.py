@@ -54,10 +54,10 @@ class Mixture(MixtureModel):
     Attributes
     ----------
     weights_ : (k,)
-    probabilities_, rates_, or means_, covariances_, precisions_, precisions_cholesky_
+    probabilities_, rates_, or means_, covariances_, precisions_, precisions_cholesky_ : (k, …)
         θ, as the family shows it. n_categories_ (d,) beside the probabilities of categorical components.
     family_ : Family
-    converged_, lower_bound_, lower_bounds_
+    converged_, lower_bound_, lower_bounds_ : bool, float, (steps,)
         Whether the best run settled; its mean log-likelihood at the end, and after every step.
     stepwise_ : what `partial_fit` continues from
     certificate_, trace_, stopped_, n_iter_
@@ -67,7 +67,7 @@ class Mixture(MixtureModel):
     Gaussian families take NaN for what is not known, the others sparse matrices (not categorical).
     """
 
-    n_components: int = parameter(1, COUNT).doc("k.")
+    n_components: int = parameter(1, COUNT).doc("k, the number of components.")
     family: Any = parameter("gaussian-full", choice(*NAMES), Family).doc("""
         "gaussian-full", "-tied", "-diag", "-spherical", "-unit", "-fixed", "bernoulli",
         "categorical", "multinomial" or "poisson"; or an object of lemmata.mixtures.families or
@@ -148,12 +148,12 @@ class GaussianMixture(MixtureModel):
     ----------
     weights_ : (k,)
     means_ : (k, d)
-    covariances_, precisions_, precisions_cholesky_
-        full (k, d, d), tied and fixed (d, d), diag (k, d), spherical and unit (k,).
-    converged_, lower_bound_, lower_bounds_
+    covariances_, precisions_, precisions_cholesky_ : (k, d, d)
+        tied and fixed: (d, d), diag: (k, d), spherical and unit: (k,).
+    converged_, lower_bound_, lower_bounds_ : bool, float, (steps,)
         Whether the best run settled; its mean log-likelihood at the end, and after every step. It belongs to the parameters
         shown, not to those one step before as in scikit-learn.
-    family_, stepwise_
+    family_, stepwise_ : objects
         The family of the components; what `partial_fit` continues from.
     certificate_, trace_, stopped_, n_iter_
 
@@ -163,7 +163,7 @@ class GaussianMixture(MixtureModel):
     are scored. A row of which nothing is known does not count. Weights count rows: weight 2 is the row twice.
     """
 
-    n_components: int = parameter(1, COUNT).doc("k.")
+    n_components: int = parameter(1, COUNT).doc("k, the number of components.")
     _: KW_ONLY
     covariance_type: str = parameter("full", choice(*GAUSSIANS)).doc("""
         Each component has its own Σ_j; all share one; diagonal; σ_j² I; Σ = I (CIL 3.1.5); Σ =

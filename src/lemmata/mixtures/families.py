@@ -240,7 +240,7 @@ def _ratio(above: Array, below: Array, otherwise: Any) -> Array:
 @storable
 @dataclass(frozen=True)
 class Poisson(TableFamily):
-    """Independent counts: log p(x) = Σ_a x_a log λ_a − λ_a − log x_a!"""
+    """Independent counts: log p(x) = Σ_a (x_a log λ_a − λ_a − log x_a!)."""
 
     version = 1
     name = "Poisson"

@@ -155,7 +155,7 @@ class KernelRidge(Regressor):
         c.
     X_fit_ : (n, d)
         The training rows, or K itself for a precomputed kernel.
-    kernel_, gamma_
+    kernel_, gamma_ : object, float
         The kernel with numbers for parameters, and its γ (0 where it has none).
     certificate_, trace_, stopped_, n_iter_
     """

@@ -152,7 +152,7 @@ class Nystroem(_Features):
         Which rows they are.
     normalization_ : (q, q)
         K(Z, Z)^−½, on the directions above rounding.
-    kernel_, gamma_
+    kernel_, gamma_ : object, float
         The kernel with numbers for parameters, and its γ (0 where it has none).
     certificate_, trace_, stopped_, n_iter_
     """

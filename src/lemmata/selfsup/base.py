@@ -74,7 +74,7 @@ class SelfSupervised(KeepsTestRows, ClassNamePrefixFeaturesOutMixin, RowTransfor
         Further arguments of a class of networks: {"widths": (32, 64, 128)}.""")
     test_fraction: float = parameter(0.1, SHARE, before="optimizer").doc("""
         The share of rows kept from training, on which the claims of `fit` are checked.""")
-    max_iter: int = common.max_iter(20).doc("Epochs.")
+    max_iter: int = common.max_iter(20).doc("Epochs at most.")
     learning_rate: Any = parameter(2e-3, POSITIVE, None)
     schedule: Any = parameter("cosine", str, callable).doc("""
         The rate falls to 0 over `max_iter` epochs.""")

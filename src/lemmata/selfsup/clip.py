@@ -49,7 +49,9 @@ class CLIP(SelfSupervised):
 
     Attributes
     ----------
-    encoder_, module_, n_outputs_, loss_, stated_batch_, test_rows_
+    encoder_, module_ : Module
+    n_outputs_, loss_ : numbers
+    stated_batch_, test_rows_ : arrays
         As in `SimCLR`; module_ has both encoders.
     vocabulary_ : array of str
         The words of the captions, sorted.

@@ -25,7 +25,9 @@ class SimCLR(SelfSupervised):
 
     Attributes
     ----------
-    encoder_, module_, n_outputs_, loss_, stated_batch_, alignment_, uniformity_, spectrum_, test_rows_
+    encoder_, module_ : Module
+    n_outputs_, loss_, alignment_, uniformity_ : numbers
+    stated_batch_, spectrum_, test_rows_ : arrays
         As in `SelfSupervised`.
     n_features_in_, n_iter_, trace_, stopped_, certificate_
     """

@@ -27,17 +27,23 @@ class VICReg(SelfSupervised):
 
     Attributes
     ----------
-    encoder_, module_, n_outputs_, loss_, stated_batch_, alignment_, uniformity_, spectrum_, test_rows_
+    encoder_, module_ : Module
+    n_outputs_, loss_, alignment_, uniformity_ : numbers
+    stated_batch_, spectrum_, test_rows_ : arrays
         As in `SelfSupervised`.
     n_features_in_, n_iter_, trace_, stopped_, certificate_
     """
 
     _: KW_ONLY
-    invariance: float = parameter(25.0, NONNEGATIVE, before="views").doc("a.")
+    invariance: float = parameter(25.0, NONNEGATIVE, before="views").doc(
+        "a, the weight of the distance of views."
+    )
     variance: float = parameter(25.0, NONNEGATIVE, before="views").doc(
         "b; at 0 everything contracts."
     )
-    covariance: float = parameter(1.0, NONNEGATIVE, before="views").doc("c.")
+    covariance: float = parameter(1.0, NONNEGATIVE, before="views").doc(
+        "c, the weight of the covariances."
+    )
 
     stored: ClassVar[Mapping[str, str | type]] = SelfSupervised.stored
 

@@ -106,9 +106,9 @@ class ImputedSVD(CompletionModel):
         P√Σ and Q√Σ of the SVD.
     singular_values_ : array (k,)
         Of the filled matrix without its fill, descending.
-    mean_, row_bias_, column_bias_, row_scale_, column_scale_
+    mean_, row_bias_, column_bias_, row_scale_, column_scale_ : float, (n,), (m,), (n,), (m,)
         The fill μ + b_i + c_j (the scales are 1).
-    reg_, weighted_reg_
+    reg_, weighted_reg_ : float
         0: nothing is regularised.
     observed_, n_features_in_, n_iter_, trace_, stopped_, certificate_
         The trace shows −Σσ_i², which Lanczos lowers.

@@ -254,11 +254,11 @@ class RankOne(CompletionModel):
     ----------
     U_, V_ : arrays (n, 1) and (m, 1)
         u and v with equal norms; the largest entry of v is positive.
-    mean_, row_bias_, column_bias_, row_scale_, column_scale_
+    mean_, row_bias_, column_bias_, row_scale_, column_scale_ : float, (n,), (m,), (n,), (m,)
         What was taken out.
     loss_ : float
         ½ Σ_Ω (x_ij − u_i v_j)², where x is what centring left.
-    reg_, weighted_reg_
+    reg_, weighted_reg_ : float
         0: nothing is regularised.
     observed_, n_features_in_, n_iter_, trace_, stopped_, certificate_
     """

@@ -198,11 +198,11 @@ class SingularValueProjection(CompletionModel):
         Of X, descending.
     step_size_ : float
         η of the last step.
-    mean_, row_bias_, column_bias_, row_scale_, column_scale_
+    mean_, row_bias_, column_bias_, row_scale_, column_scale_ : float, (n,), (m,), (n,), (m,)
         What was taken out.
     loss_ : float
         ½‖Π_Ω(A − X)‖², of what centring left.
-    reg_, weighted_reg_
+    reg_, weighted_reg_ : float
         0: nothing is regularised.
     observed_, n_features_in_, n_iter_, trace_, stopped_, certificate_
     """

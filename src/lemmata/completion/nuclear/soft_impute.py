@@ -307,7 +307,7 @@ class SoftImpute(CompletionModel):
         Of X, descending.
     reg_ : float
         λ; larger than `reg` only if the run was stopped before λ had come down.
-    mean_, row_bias_, column_bias_, row_scale_, column_scale_
+    mean_, row_bias_, column_bias_, row_scale_, column_scale_ : float, (n,), (m,), (n,), (m,)
         What was taken out.
     observed_, n_features_in_, n_iter_, trace_, stopped_, certificate_
 

@@ -250,7 +250,7 @@ class SingularValueThresholding(CompletionModel):
         The multipliers Y, from which the certificate proves how near to the optimum B is.
     tau_, step_size_ : float
         τ, and the last η: with "auto" the inverse of the curvature met last.
-    mean_, row_bias_, column_bias_, row_scale_, column_scale_
+    mean_, row_bias_, column_bias_, row_scale_, column_scale_ : float, (n,), (m,), (n,), (m,)
         What was taken out.
     observed_, n_features_in_, n_iter_, trace_, stopped_, certificate_
 

@@ -77,10 +77,11 @@ class FastTextClassifier(Classifier):
         into take no memory later.""")
     min_count: int = parameter(1, COUNT).doc("""
         Words and slots that occur less often have no vector.""")
-    loss: str = parameter("softmax", choice("softmax", "hinge"))
+    loss: str = parameter("softmax", choice("softmax", "hinge")).doc("""
+        −ln of the softmax, or hinge losses of one class against the rest.""")
     learning_rate: float = parameter(0.2, POSITIVE).doc("""
         η at the start, of Adagrad's steps; it falls to 0 over the epochs.""")
-    epochs: int = parameter(5, COUNT)
+    epochs: int = parameter(5, COUNT).doc("Passes over the texts.")
     batch_size: int = parameter(128, COUNT).doc("Texts between two steps.")
     class_weight: Any = common.class_weight()
     tol: float = parameters.TOL

@@ -112,7 +112,7 @@ class Diffusion(Generative):
     ).doc("""
         Of the learning rate: it falls to 0 over `max_iter` epochs; see `NeuralClassifier` for others.""")
     ema: Any = parameter(0.999, FRACTION, None)
-    max_iter: int = common.max_iter(100).doc("Epochs.")
+    max_iter: int = common.max_iter(100).doc("Epochs at most.")
 
     claims = DIFFUSION_CLAIMS
     more_claims = DIFFUSION_MORE_CLAIMS

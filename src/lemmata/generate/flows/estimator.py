@@ -85,7 +85,7 @@ class NormalizingFlow(DensityModel, Generative):
     learning_rate: Any = parameter(5e-3, POSITIVE, None)
     schedule: Any = parameter("cosine", str, callable).doc("""
         The rate falls to 0 over `max_iter` epochs; see `NeuralClassifier` for others.""")
-    max_iter: int = common.max_iter(100).doc("Epochs.")
+    max_iter: int = common.max_iter(100).doc("Epochs at most.")
 
     claims = FLOW_CLAIMS
     more_claims = MORE_FLOW_CLAIMS

@@ -104,7 +104,7 @@ class GAN(Generative):
         0.99, FRACTION, None
     ).doc("""
         β of the running mean of both players' weights, which is what draws; None: the last ones.""")
-    max_iter: int = common.max_iter(100).doc("Epochs.")
+    max_iter: int = common.max_iter(100).doc("Epochs at most.")
 
     usual_batch: ClassVar[int] = 256
     claims = GAN_CLAIMS

@@ -60,7 +60,7 @@ class LevelModel(DensityModel, Generative):
         The rate falls to 0 over `max_iter` epochs; see `NeuralClassifier` for others.""")
     warmup: float = parameter(0.02, NONNEGATIVE).doc("""
         The share of the run in which the rate rises from 0; from 1 on, so many updates.""")
-    max_iter: int = common.max_iter(20).doc("Epochs.")
+    max_iter: int = common.max_iter(20).doc("Epochs at most.")
 
     usual_batch: ClassVar[int] = 16
     claims = LEVEL_CLAIMS

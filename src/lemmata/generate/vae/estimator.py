@@ -101,7 +101,7 @@ class VAE(ClassNamePrefixFeaturesOutMixin, RowTransformer, Generative):
         posterior="diagonal".""")
     n_draws: int = parameter(1, COUNT, before="optimizer").doc("""
         k; above 1 the importance-weighted bound of k draws is trained instead of the ELBO.""")
-    max_iter: int = common.max_iter(100).doc("Epochs.")
+    max_iter: int = common.max_iter(100).doc("Epochs at most.")
     learning_rate: Any = as_in(Autoencoder, "learning_rate")
     schedule: Any = as_in(Autoencoder, "schedule")
 

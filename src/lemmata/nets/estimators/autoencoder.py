@@ -75,7 +75,7 @@ class Autoencoder(ClassNamePrefixFeaturesOutMixin, RowTransformer, Neural):
     learning_rate: Any = parameter(2e-3, POSITIVE, None)
     schedule: Any = parameter("cosine", str, callable).doc("""
         The rate falls to 0 over `max_iter` epochs; see `NeuralClassifier` for others.""")
-    max_iter: int = common.max_iter(200).doc("Epochs.")
+    max_iter: int = common.max_iter(200).doc("Epochs at most.")
 
     claims = AUTOENCODER_CLAIMS
     stored: ClassVar[Mapping[str, str | type]] = {

@@ -107,7 +107,7 @@ class Neural(Model):
     callbacks: Any = parameter(None, list, tuple, None).doc("""
         Each is called with the `Solution` so far after every step: an epoch, or some 2 s of a
         longer one.""")
-    max_iter: int = common.max_iter(100).doc("Epochs.")
+    max_iter: int = common.max_iter(100).doc("Epochs at most.")
     tol: float = common.tol(0.0).doc("""
         Settled when the training loss changes by less than this share of it in `n_iter_no_change`
         epochs in a row; 0: never, all epochs are made.""")

@@ -283,7 +283,7 @@ class NeuralRegressor(NeuralPredictor, Regressor):
         The mean squared error on the rows of the fit, whatever was minimised; of more than 2,000, on so many drawn ones.
     best_validation_score_ : float
         R² of the rows held out by `module_`, the epoch with their least loss; only with `early_stopping`.
-    module_, input_shape_, validation_rows_, precision_, history_
+    module_, input_shape_, validation_rows_, precision_, history_ : Module, tuple, array, str, Trace
         As in `NeuralClassifier`.
     n_features_in_, n_iter_, trace_, stopped_, certificate_
     """

@@ -164,8 +164,10 @@ class MLPRegressor(Perceptron, Regressor):
 
     Attributes
     ----------
-    coefs_, intercepts_, loss_, loss_curve_, best_loss_, best_validation_score_, validation_scores_, validation_rows_, t_
+    coefs_, intercepts_, loss_curve_, validation_scores_ : lists
         As in `MLPClassifier`; scores are R².
+    loss_, best_loss_, best_validation_score_, t_ : numbers
+    validation_rows_ : array
     n_layers_, n_outputs_, out_activation_, n_iter_, certificate_, trace_, stopped_, n_features_in_, feature_names_in_
     """
 

@@ -83,7 +83,7 @@ class Ridge(Regressor):
         "cholesky": direct, primal or dual by shape. "svd": of the rows, in memory. "lsqr",
         "sparse_cg", "sag", "saga": conjugate gradients. "lbfgs": only with positive=True, and there
         the active-set method that positive=True always uses.""")
-    positive: bool = parameter(False, "boolean").doc("Only w ≥ 0.")
+    positive: bool = parameter(False, "boolean").doc("Whether weights must be ≥ 0.")
     random_state: Any = common.random_state().doc("Has no effect: nothing is drawn.")
 
     claims = RIDGE_CLAIMS

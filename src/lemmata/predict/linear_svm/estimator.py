@@ -61,7 +61,7 @@ class LinearSVC(LinearClassifier, Classifier):
     penalty: str = parameter("l2", choice("l1", "l2")).doc("""
         "l1" puts ‖w‖₁ + |b/a| in the place of the squares; with the squared hinge only.""")
     loss: str = parameter("squared_hinge", choice("hinge", "squared_hinge")).doc("""
-        ℓ(m) = (1 − m)₊² or (1 − m)₊.""")
+        The loss of a margin, ℓ(m) = (1 − m)₊² or (1 − m)₊.""")
     _: KW_ONLY
     dual: Any = parameter("auto", "boolean", choice("auto")).doc("""
         Has no effect: the minimum is the same, and `method` says how to find it.""")

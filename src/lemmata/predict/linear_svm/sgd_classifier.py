@@ -75,7 +75,7 @@ class SGDClassifier(LinearClassifier, Classifier):
     certificate_, trace_, stopped_
     """
 
-    loss: str = parameter("hinge", choice(*LOSSES)).doc("ℓ.")
+    loss: str = parameter("hinge", choice(*LOSSES)).doc("ℓ, the loss of a margin.")
     _: KW_ONLY
     penalty: Any = parameter("l2", choice("l2", "l1", "elasticnet"), None).doc("""
         ρ = 0, 1, l1_ratio, or α = 0. The hinge and the squared error have "l2" only, the squared

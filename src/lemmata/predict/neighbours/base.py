@@ -79,7 +79,7 @@ class Neighbours(Model):
     """Rows that are kept, and the search among them."""
 
     _: KW_ONLY
-    n_neighbors: int = parameter(5, COUNT).doc("k.")
+    n_neighbors: int = parameter(5, COUNT).doc("k, the number of neighbours.")
     algorithm: str = parameter("auto", choice(*ALGORITHMS)).doc("""
         brute: matrix products in float32 with a bound on their error, what may be near measured in
         float64. kd_tree, ball_tree: SciPy's k-d tree. "auto" takes the tree up to five features.

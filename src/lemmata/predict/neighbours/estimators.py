@@ -49,7 +49,7 @@ class NearestNeighbors(Neighbours):
     ----------
     X_fit_ : (n, d)
         The rows themselves, not a copy: do not change them.
-    effective_metric_, effective_metric_params_, n_samples_fit_
+    effective_metric_, effective_metric_params_, n_samples_fit_ : str, dict, int
     certificate_, trace_, stopped_, n_iter_
     """
 
@@ -202,7 +202,7 @@ class KNeighborsClassifier(_Voting, SeveralOutputsClassifier):
     X_fit_, y_fit_ : (n, d), (n,) or (n, outputs)
         The rows, and the places of their labels in classes_.
     sample_weight_fit_ : (n,), if weights were given
-    effective_metric_, effective_metric_params_, n_samples_fit_, outputs_2d_
+    effective_metric_, effective_metric_params_, n_samples_fit_, outputs_2d_ : str, dict, int, bool
     certificate_, trace_, stopped_, n_iter_
 
     Notes
@@ -270,7 +270,7 @@ class KNeighborsRegressor(_Voting, Regressor):
     ----------
     X_fit_, y_fit_ : (n, d), (n,) or (n, outputs)
     sample_weight_fit_ : (n,), if weights were given
-    effective_metric_, effective_metric_params_, n_samples_fit_
+    effective_metric_, effective_metric_params_, n_samples_fit_ : str, dict, int
     certificate_, trace_, stopped_, n_iter_
 
     Notes

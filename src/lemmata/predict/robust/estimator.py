@@ -72,7 +72,7 @@ class RobustRegression(Regressor):
         huber stops when a Newton step promised less than tol² of the objective; tukey when the
         predictions move by less than tol·σ; absolute is exact.""")
     loss: str = parameters.parameter("huber", parameters.choice("huber", "absolute", "tukey")).doc(
-        "ℓ."
+        "ℓ, the loss of a residual."
     )
     tuning: float = parameters.parameter(4.685, parameters.POSITIVE).doc("""
         Of tukey: rows beyond tuning·σ have weight 0. 4.685 keeps 95 % efficiency under Gaussian

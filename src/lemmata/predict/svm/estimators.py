@@ -69,7 +69,7 @@ class SVC(Classifier, SupportVectors):
     class_weight_ : (k,)
     probA_, probB_ : (k(k − 1)/2,)
         A and B of Platt's sigmoids, with probability=True.
-    kernel_, gamma_
+    kernel_, gamma_ : object, float
         The kernel with numbers for parameters, and its γ (0 where it has none).
     fit_status_ : int
         0 where every machine met tol, else 1.
@@ -224,7 +224,7 @@ class SVR(Regressor, SupportVectors):
 
     Attributes
     ----------
-    support_, support_vectors_, n_support_
+    support_, support_vectors_, n_support_ : (n_SV,), (n_SV, d), (1,)
         The rows on the tube or outside of it.
     dual_coef_ : (1, n_SV)
         β = α − α*, |β_i| ≤ C_i.
