@@ -41,7 +41,7 @@ sphinx_gallery_conf = {
     "remove_config_comments": True,
     "show_signature": False,
     "within_subsection_order": "FileNameSortKey",
-    "min_reported_time": 10,
+    "write_computation_times": False,  # its page loads a table from elsewhere
 }
 
 html_theme = "pydata_sphinx_theme"

@@ -26,7 +26,8 @@ COSTS = {
     "nkd² a step, nkd if diagonal": "GaussianMixture",
     "nd · atoms a pass": "SparseCoder DictionaryLearning",
     "weights · n an epoch": "MLPClassifier MLPRegressor NeuralClassifier NeuralRegressor Autoencoder PixelCNN "
-    "WaveNet NormalizingFlow VAE Diffusion GAN SimCLR BYOL VICReg CLIP GPT BERT Translator",
+    "WaveNet NormalizingFlow VAE Diffusion GAN SimCLR BYOL VICReg CLIP GPT BERT Translator TextClassifier "
+    "TokenClassifier SpanFinder",
     "|Ω|k² a sweep": "ALS",
     "|Ω|k an epoch": "SGDFactorization",
     "|Ω|k a step, with an SVD of rank k": "SoftImpute SingularValueThresholding SingularValueProjection ImputedSVD",
@@ -46,6 +47,7 @@ DATA = {
 OWN_DATA = {
     "FastTextClassifier": "texts, labels", "Alignment": "source, target, pairs", "PixelCNN": "images",
     "WaveNet": "sounds", "AR": "series", "Translator": "sources, targets", "CLIP": "images, captions",
+    "TextClassifier": "texts, labels", "TokenClassifier": "texts, labels", "SpanFinder": "questions_and_texts, spans",
 }  # fmt: skip
 
 

@@ -265,7 +265,8 @@ HEADS: dict[str, type[ClassTokenHead] | type[MeanHead]] = {
 class EncoderDecoder(nn.Module):
     """From one sequence of tokens to another: an encoder reads, a causal decoder writes.
 
-    One table of embeddings serves all three ends (source, target, scores). The tokens 0, 1, 2 are PAD, START and END; 3, 4, … are yours.
+    One table of embeddings serves all three ends (source, target, scores).
+    The tokens 0, 1, 2 are PAD, START and END; 3, 4, … are yours.
 
     Parameters
     ----------
