@@ -1,12 +1,14 @@
 """Diffusion models: draws next to data, training next to a loop by hand, and where sampling spends its time.
 
 ./run bench diffusion                                   mixtures in 2-d, digits, speed: some 5 minutes
-./run py -m bench.diffusion fashion --minutes 30
+./run py -m bench.diffusion fashion --minutes 8         minutes of CPU
+./run py -m bench.diffusion equal --minutes 1           five models after equal CPU time, on one thread
 """
 
 from __future__ import annotations
 
 import argparse
+import copy
 import sys
 import time
 
@@ -14,7 +16,7 @@ import numpy as np
 from sklearn.svm import SVC
 
 import lemmata
-from lemmata.generate import Diffusion, frechet_distance
+from lemmata.generate import GAN, VAE, Diffusion, Latent, NormalizingFlow, PixelCNN, compare_frechet
 from lemmata.generate.diffusion import MixtureDenoiser, make_schedule, trajectory
 
 TO_DIGITS = 100  # epochs a minute, of 1,200 digits on two cores
@@ -26,7 +28,9 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--minutes", type=float, default=1.0)
     known = parser.parse_args(arguments or [])
     for name in known.parts or ["mixtures", "digits", "speed"]:
-        {"mixtures": mixtures, "digits": digits, "fashion": fashion, "speed": speed}[name](known.minutes)  # fmt: skip
+        {one.__name__: one for one in (mixtures, digits, fashion, speed, equal)}[name](
+            known.minutes
+        )
 
 
 def sliced(A: np.ndarray, B: np.ndarray) -> float:
@@ -71,43 +75,107 @@ def digits(minutes: float) -> None:
 
 
 def fashion(minutes: float) -> None:
-    (X, y), (new, new_y) = (
-        (part.X.astype(np.float32).reshape(-1, 1, 28, 28), part.y)
-        for part in map(lemmata.data.fashion_mnist, ("train", "test"))
-    )
-    model = Diffusion(
-        width=32, max_iter=max(1, round(0.4 * minutes)), test_fraction=0, random_state=0
-    )
-    _judge("Fashion-MNIST", model, (X, y), (new[:2000], new_y[:2000]))
+    """As many epochs of 30,000 images as fit into the minutes, at 2.5 ms of CPU an image."""
+    X, y, new, wanted = _clothes()
+    epochs = max(1, round(60 * minutes / 2.5e-3 / 30_000))
+    model = Diffusion(width=24, batch_size=32, max_iter=epochs, test_fraction=0, random_state=0)
+    _judge("Fashion-MNIST", model, (X[:30_000], y[:30_000]), (new, wanted))
+
+
+def _clothes() -> tuple[np.ndarray, ...]:
+    train, test = map(lemmata.data.fashion_mnist, ("train", "test"))
+    X, new = (part.X.astype(np.float32).reshape(-1, 1, 28, 28) for part in (train, test))
+    return X, train.y, new[:1000], test.y[:1000]
 
 
 def _judge(label, model, train, new) -> None:
-    """Accuracy, Fréchet distance of pixels in units of 1/4 of the range, and the claims about samples."""
+    """Accuracy, Fréchet distance of pixels, and the claims about samples."""
     (X, y), (test, wanted) = train, new
-    sort = SVC(C=10).fit(X[:5000].reshape(len(X[:5000]), -1), y[:5000])
     start, clock = time.process_time(), time.perf_counter()
     with lemmata.config(certificate=False):
         model.fit(X, y)
-    print(f"{label}: fit {time.process_time() - start:.0f} CPU s, {time.perf_counter() - clock:.0f} s; "
-          f"classifier right on {sort.score(test.reshape(len(test), -1), wanted):.3f} of new rows")  # fmt: skip
-    usual = frechet_distance(4 * X[: len(test)], 4 * test)
-    for guidance, steps, sampler in ((0, 20, "heun"), (0, 20, "ddim"), (0, 200, "ancestral"), (1, 20, "heun")):  # fmt: skip
+    print(f"{label}: fit {time.process_time() - start:.0f} CPU s, {time.perf_counter() - clock:.0f} s")  # fmt: skip
+    tell = _classifier(X, y, test, wanted)
+    for guidance, steps, sampler in ((0, 20, "heun"), (0, 20, "ddim"), (1, 20, "ddim")):
         drawn = model.sample(len(test), wanted, steps, sampler, guidance, random_state=0)
-        right = (sort.predict(drawn.reshape(len(drawn), -1)) == wanted).mean()
-        far = frechet_distance(4 * drawn, 4 * test) / usual
-        print(
-            f"  guidance {guidance}, {steps} steps of {sampler}: accuracy {right:.3f}, Fréchet {far:.2f} times data to data"
-        )
+        print(f"  guidance {guidance}, {steps} steps of {sampler}:", _grade(tell, drawn, wanted, X, test))  # fmt: skip
     asked = np.random.default_rng(0).choice(y, 2000)
-    drawn = model.sample(2000, asked, steps=20, random_state=1)
-    found = lemmata.certify(
-        lemmata.generate.Samples(drawn, asked), X, y, X_test=test, y_test=wanted
-    )
+    samples = lemmata.generate.Samples(model.sample(2000, asked, 20, "ddim", random_state=1), asked)
+    found = lemmata.certify(samples, X, y, X_test=test, y_test=wanted)
     print("  hold:", *found.held[2:], "fail:", *found.failed, "can't tell:", *found.undecided)
 
 
+def _classifier(X, y, test, wanted) -> SVC:
+    tell = SVC(C=10).fit(X[:5000].reshape(len(X[:5000]), -1), y[:5000])
+    print(f"a classifier is right on {tell.score(test.reshape(len(test), -1), wanted):.3f} of new rows")  # fmt: skip
+    return tell
+
+
+def _grade(tell, drawn, wanted, X, test) -> str:
+    right = (tell.predict(drawn.reshape(len(drawn), -1)) == wanted).mean()
+    return f"accuracy {right:.3f}, Fréchet {compare_frechet(drawn, X, test).ratio:.2f} times data to data"
+
+
+def equal(minutes: float) -> None:
+    """Models of Fashion-MNIST after the same CPU time, one thread: the class asked for, Fréchet distance, cost of draws."""
+    X, y, new, wanted = _clothes()
+    tell = _classifier(X, y, new, wanted)
+    common = {"test_fraction": 0, "random_state": 0}
+    makes = {
+        "VAE": lambda epochs: VAE(16, max_iter=epochs, **common),
+        "diffusion": lambda epochs: Diffusion(width=16, batch_size=32, max_iter=epochs, **common),
+        "DCGAN": lambda epochs: GAN(batch_size=64, max_iter=epochs, **common),
+        "flow": lambda epochs: NormalizingFlow(batch_size=64, max_iter=epochs, **common),
+        "PixelCNN": lambda epochs: PixelCNN(levels=16, batch_size=64, max_iter=epochs, **common),
+    }
+    for name, make in makes.items():
+        half = name == "VAE"  # the other half is for its codes
+        model, words = _fit_within(make, X, None if half else y, 30 * minutes * (2 - half))
+        if half:
+            codes = np.random.default_rng(0).normal(size=(len(new), 16)).astype(np.float32)
+            drawn = model.inverse_transform(codes)
+            far = compare_frechet(drawn, X, new).ratio
+            print(f"VAE, means of its prior, {words}: Fréchet {far:.2f}", flush=True)
+            name = "diffusion of its codes"
+
+            def of_codes(epochs: int, vae=model) -> Latent:
+                return Latent(vae, Diffusion(max_iter=epochs, **common))
+
+            model, words = _fit_within(of_codes, X, y, 30 * minutes)
+        _draw_and_grade(name, words, model, tell, (X, new, wanted))
+
+
+def _draw_and_grade(name, words, model, tell, rows) -> None:
+    X, new, wanted = rows
+    flows = isinstance(model, (Diffusion, Latent))
+    for guidance in (0, 1) if flows else (0,):
+        more = {"steps": 20, "sampler": "ddim", "guidance": guidance} if flows else {}
+        start = time.process_time()
+        drawn = model.sample(len(wanted), wanted, random_state=0, **more)
+        took = (time.process_time() - start) * 64 / len(wanted)
+        label = f"{name}, guidance {guidance}" if guidance else name
+        print(f"{label}, {words}: {_grade(tell, drawn, wanted, X, new)}; 64 draws {took:.2f} CPU s", flush=True)  # fmt: skip
+
+
+def _fit_within(make, X, y, seconds: float):
+    """A model of as many rows or epochs as cost so many CPU seconds, by what 1,280 rows cost."""
+
+    def fit(rows: int, epochs: int):
+        start = time.process_time()
+        with lemmata.config(certificate=False):
+            model = make(epochs).fit(X[:rows], None if y is None else y[:rows])
+        return model, time.process_time() - start
+
+    fit(128, 1)  # what is loaded and compiled once
+    begin, more = fit(128, 1)[1], fit(1280, 1)[1]
+    within = (seconds - begin) * 1152 / max(more - begin, more / 10)  # rows
+    rows = int(min(len(X), within))
+    model, took = fit(rows, max(1, round(within / rows)))
+    return model, f"{rows:,} rows, {max(1, round(within / rows))} epochs, {took:.0f} CPU s"
+
+
 def speed(minutes: float) -> None:
-    """A training step next to the loop by hand, in alternation; the share of sampling in the denoiser."""
+    """A training step next to the loop by hand and to smalldiffusion's; the share of sampling in the denoiser."""
     import torch
 
     from lemmata.generate.diffusion.network import Denoising
@@ -115,16 +183,14 @@ def speed(minutes: float) -> None:
 
     X = np.random.default_rng(0).normal(size=(512, 1, 28, 28)).astype(np.float32)
     with lemmata.config(certificate=False):
-        model = Diffusion(width=16, max_iter=1, batch_size=64, test_fraction=0, random_state=0).fit(
-            X
-        )
+        model = Diffusion(width=16, max_iter=1, batch_size=64, test_fraction=0, random_state=0).fit(X)  # fmt: skip
     net, training = model.module_, Training(model.module_, Denoising(), batch_size=64, ema=0.999)
     state = training.init(X, np.random.default_rng(0))
     hand = torch.optim.AdamW(net.parameters(), lr=1e-3, weight_decay=0.0)
     mean = [one.detach().clone() for one in net.parameters()]
     loss, generator = Denoising(), torch.Generator()
 
-    def by_hand() -> None:
+    def step_by_hand() -> None:
         for part in torch.from_numpy(X).split(64):
             hand.zero_grad()
             loss(net, (part,), generator).mean().backward()
@@ -132,18 +198,21 @@ def speed(minutes: float) -> None:
             with torch.no_grad():
                 torch._foreach_lerp_(mean, list(net.parameters()), 1e-3)
 
-    times: dict[str, list[float]] = {"by hand": [], "ours": []}
-    for _ in range(max(3, round(4 * minutes))):
-        start = time.process_time()
-        by_hand()
-        times["by hand"].append(time.process_time() - start)
-        start = time.process_time()
+    def step_ours() -> None:
+        nonlocal state
         state = training.step(state, X)
-        times["ours"].append(time.process_time() - start)
-    ours, other = (float(np.median(one)) for one in (times["ours"], times["by hand"]))
-    print(
-        f"an epoch of 512 images of 28²: {ours:.2f} CPU s, by hand {other:.2f}: {100 * (ours / other - 1):+.1f} % (3 wanted)"
-    )
+
+    loops = {"ours": step_ours, "by hand": step_by_hand, **_smalldiffusion(net.net, X)}
+    times: dict[str, list[float]] = {name: [] for name in loops}
+    for _ in range(max(3, round(4 * minutes))):
+        for name, epoch in loops.items():
+            start = time.process_time()
+            epoch()
+            times[name].append(time.process_time() - start)
+    medians = {name: float(np.median(one)) for name, one in times.items()}
+    ours = medians.pop("ours")
+    words = [f"{name} {took:.2f} ({100 * (ours / took - 1):+.1f} %)" for name, took in medians.items()]  # fmt: skip
+    print(f"an epoch of 512 images of 28²: {ours:.2f} CPU s, {', '.join(words)}; at most +3 % wanted")  # fmt: skip
     inside, forward = 0.0, net.net.forward
 
     def timed(*arguments):
@@ -162,6 +231,33 @@ def speed(minutes: float) -> None:
     print(
         f"64 images of 28², 25 Heun steps: {took:.1f} CPU s, {inside / took:.1%} in the denoiser (95 % wanted)"
     )
+
+
+def _smalldiffusion(unet, X) -> dict:
+    """An epoch of smalldiffusion's training loop on a copy of this U-Net, where it is installed. It has no running mean."""
+    try:
+        import smalldiffusion as other
+    except ImportError:
+        print("smalldiffusion is not installed: pip install smalldiffusion")
+        return {}
+    import torch
+
+    class Same(torch.nn.Module, other.ModelMixin):
+        def __init__(self):
+            super().__init__()
+            self.net = copy.deepcopy(unet)
+
+        def forward(self, x, sigma, cond=None):
+            return self.net(x / (1 + sigma**2).sqrt(), 250 * sigma.log().flatten())
+
+    loader = torch.utils.data.DataLoader(torch.from_numpy(X), 64, shuffle=True)
+    steps = other.training_loop(loader, Same(), other.ScheduleLogLinear(1000))
+
+    def epoch() -> None:
+        for _ in loader:
+            next(steps)
+
+    return {"smalldiffusion": epoch}
 
 
 if __name__ == "__main__":

@@ -55,11 +55,13 @@ LONG = (
     # two groups for eight in tests/generate/test_gan.py; planar maps and their determinants in test_flows.py; the variance of
     # one step in test_diffusion.py
     "gan-ring",
+    "models-at-equal-time",
+    "notes-algorithms",
     "planar-depth",
     "diffusion-steps",
 )
 # the orbit of two players differs with the last bit of a product, so with the CPU; what it shows is asserted in the entry
-ORBITS = ("gan-ring",)
+ORBITS = ("gan-ring", "models-at-equal-time", "notes-algorithms")
 IDS = [pytest.param(id, marks=pytest.mark.slow) if id in LONG else id for id in atlas.entries()]
 
 

@@ -26,13 +26,13 @@ def _crescents() -> MixtureDenoiser:
 
 
 @entry("diffusion-cloud", "CIL 5.5.1, 5.5.2; Fig. 5.10, 5.11")
-def diffusion_cloud() -> Any:
+def diffusion_cloud(seed: int = 0) -> Any:
     """A cloud of points drowns in noise and comes back, by a drift that noise does not have.
 
     Top: 800 points at four noise levels. Middle: pure noise, and where 50 steps of the chain (CIL's algorithm) with the exact
     score take it. Bottom: the drift of a step back, which is neither constant in time nor in space.
     """
-    best, rng = _crescents(), np.random.default_rng(0)
+    best, rng = _crescents(), np.random.default_rng(seed)
     X, schedule = best.draw(800, rng), best.schedule
     drawing, grid = figure(rows=3, columns=4, size=(2.4, 2.3))
     start = rng.normal(size=(800, 2))
@@ -67,7 +67,7 @@ def diffusion_cloud() -> Any:
 
 
 @entry("diffusion-score", "ML Denoising score matching; CIL 5.5.3")
-def diffusion_score() -> Any:
+def diffusion_score(seed: int = 0) -> Any:
     """A regression on noise learns the score of a mixture, where there are points to learn from.
 
     Arrows: the exact score (grey) and the learned one (orange), after 25 epochs on 1,500 points. Far from all points nothing
@@ -77,9 +77,9 @@ def diffusion_score() -> Any:
 
     from lemmata.generate.diffusion.estimator import Diffusion
 
-    best, rng = _crescents(), np.random.default_rng(0)
+    best, rng = _crescents(), np.random.default_rng(seed)
     X = best.draw(1500, rng).astype(np.float32)
-    model = Diffusion(width=48, max_iter=25, steps=200, batch_size=64, random_state=0).fit(X)
+    model = Diffusion(width=48, max_iter=25, steps=200, batch_size=64, random_state=seed).fit(X)
     net, schedule = model.module_, best.schedule
     mean, scale = (one.double().numpy() for one in (net.mean, net.scale))
     unit = MixtureDenoiser(
@@ -113,13 +113,13 @@ def diffusion_score() -> Any:
 
 
 @entry("diffusion-guidance", "ML Conditional training")
-def diffusion_guidance() -> Any:
+def diffusion_guidance(seed: int = 0) -> Any:
     """Guidance exaggerates what is special about a class: draws leave the law, and each other's company.
 
     Two classes, normals at ±1 of variance 0.6; draws of the right one with guidance w. The exact scores are used:
     nothing here is an error of learning.
     """
-    schedule, rng = make_schedule("cosine", 200), np.random.default_rng(0)
+    schedule, rng = make_schedule("cosine", 200), np.random.default_rng(seed)
     one, left = (
         MixtureDenoiser(np.ones(1), np.array([[m, 0.0]]), np.eye(2)[None] * 0.6, schedule) for m in (1, -1)
     )  # fmt: skip
@@ -146,13 +146,13 @@ def diffusion_guidance() -> Any:
 
 
 @entry("diffusion-steps", "ML Diffusion models, Algorithms 1–3")
-def diffusion_steps() -> Any:
+def diffusion_steps(seed: int = 0) -> Any:
     """ML's sampling step is right to first order; CIL's is exact where its σ is.
 
     On N(0, I) with the exact score: the variance that 400 steps of size δ = 1 − α tend to, measured on 4,000 draws (dots)
     and by formula (lines).
     """
-    deltas, rng = np.array([0.01, 0.03, 0.1, 0.2, 0.3]), np.random.default_rng(0)
+    deltas, rng = np.array([0.01, 0.03, 0.1, 0.2, 0.3]), np.random.default_rng(seed)
     drawing, axes = figure(size=(4.6, 3.2))
     found: dict[str, list[float]] = {"euler-maruyama": [], "ancestral": []}
     for delta in deltas:

@@ -91,7 +91,7 @@ def fooled_classifier() -> Any:
 
 
 @entry("gan-ring", "CIL 5.4.4, 5.4.5")
-def gan_ring() -> Any:
+def gan_ring(seed: int = 0) -> Any:
     """With R1 samples gather at eight narrow normals in a ring; without it they smear along it, or modes are lost.
 
     Samples of two fits that differ by R1 alone (orange, 1,000 of each) over the data (grey), and what their discriminators
@@ -99,7 +99,7 @@ def gan_ring() -> Any:
     """
     angles = 2 * np.pi * np.arange(MODES) / MODES
     centres = 2 * np.stack([np.cos(angles), np.sin(angles)], 1)
-    rng = np.random.default_rng(0)
+    rng = np.random.default_rng(seed)
     X = (centres[rng.integers(0, MODES, 3840)] + SIGMA * rng.normal(size=(3840, 2))).astype(np.float32)  # fmt: skip
     side = np.linspace(-2.6, 2.6, 80)
     plane = np.stack([one.ravel() for one in np.meshgrid(side, side)], 1).astype(np.float32)
@@ -107,8 +107,8 @@ def gan_ring() -> Any:
     shares = []
     for axes, r1 in zip(grid, ("auto", 0.0), strict=True):
         with config(certificate=False):
-            model = GAN(r1=r1, max_iter=100, test_fraction=0.0, random_state=0).fit(X)
-        S = model.sample(1000, random_state=0)
+            model = GAN(r1=r1, max_iter=100, test_fraction=0.0, random_state=seed).fit(X)
+        S = model.sample(1000, random_state=seed)
         distances = np.linalg.norm(S[:, None] - centres, axis=2)
         near = distances.min(axis=1) < 0.2
         shares.append(np.bincount(distances.argmin(axis=1)[near], minlength=MODES) / len(S))
