@@ -252,7 +252,7 @@ def descend(net, X, y, ball, size, project=True, steps=20):
     return z.clamp(0, 1).numpy()
 
 
-@problems(seeds=30, quick=1)
+@problems(seeds=12, quick=1)
 def masked_gradients(seed):
     """Honest networks; gradients cut, inputs rounded, outputs so large that the loss is flat; noise that is drawn inside."""
     import torch
@@ -279,7 +279,7 @@ def masked_gradients(seed):
     yield Case("noise inside", under(noisy, at_least=0.01), no)
 
 
-@problems(seeds=30, quick=1)
+@problems(seeds=20, quick=1)
 def slips(seed):
     """Attacks of others: none of them projects, steps in ℓ2 that vanish, a flat loss; rates counted in training mode."""
     net, X, y = train_net(seed, dropout=0.5)
@@ -312,7 +312,7 @@ def slips(seed):
 # --- votes under noise ------------------------------------------------------------------------------------------------
 
 
-@problems(seeds=60, quick=2)
+@problems(seeds=40, quick=2)
 def smoothed(seed):
     """Of a linear model the radius is the distance to the hyperplane: stated less, a little more, by the estimate, by 2σ."""
     rng = np.random.default_rng(seed)
