@@ -1,6 +1,7 @@
 """Claims about attacks: rows made by hand, models whose worst case is a formula, and slips that pass for robustness."""
 
 import math
+from copy import copy
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -10,7 +11,7 @@ from scipy.special import ndtr
 from sklearn.linear_model import LogisticRegression
 from sklearn.neural_network import MLPClassifier
 
-from lemmata.audit.trust import worst_case
+from lemmata.audit.trust import smoothed_votes, worst_case
 from lemmata.audit.trust.robustness import ROBUST_CLAIMS, excess_of
 from lemmata.core.certificate import Fit
 from lemmata.core.certification.checking import check
@@ -247,6 +248,15 @@ def test_a_smoothed_classifier_is_proved_right_on_new_rows(linear):
     claim = judge(smooth, X, y, ball, rows, at_least=0.4, **known)["robust_accuracy"]
     assert claim.verdict == "holds"  # Φ(0.75) = 0.77 in truth
     assert claim.measured < ndtr(0.75)
+
+
+def test_noise_on_whole_numbers_is_not_rounded(linear):
+    model = copy(linear[0])
+    model.intercept_ = np.array([-1.0])  # the border is where the first feature is a half
+    smooth = SmoothedClassifier(model, sigma=0.9, n=2000)
+    radii = smoothed_votes.certify_again(smooth, np.ones((5, 4), int), np.ones(5))
+    assert (radii < 0.5).all()  # rounded noise would prove 0.8
+    assert (radii > 0.3).all()
 
 
 def test_fit_trains_on_noisy_rows(linear):

@@ -43,6 +43,7 @@ def count_votes(
     model: Any, X: Array, classes: Array, draws: int, rng: np.random.Generator
 ) -> Array:
     """Return how many of fresh noisy copies of every row get its class."""
+    X = X if X.dtype.kind == "f" else X.astype(np.float64)  # noise has no whole numbers
     each, hits = max(BATCH // len(X), 1) if len(X) else 1, np.zeros(len(X), int)
     for start in range(0, draws, each):
         now = min(each, draws - start)
