@@ -142,7 +142,7 @@ def test_the_likelihood_shown_belongs_to_the_parameters_shown():
 def test_a_weight_is_a_number_of_rows(kind):
     X = clusters(n=40)
     w = np.random.default_rng(1).integers(0, 4, size=len(X))
-    given = {**start(X, kind), "covariance_type": kind, "tol": 1e-10, "max_iter": 5000}
+    given = {**start(X, kind), "covariance_type": kind, "tol": 1e-14, "max_iter": 5000}
     weighted = GaussianMixture(3, **given).fit(X, sample_weight=w)
     repeated = GaussianMixture(3, **given).fit(np.repeat(X, w, axis=0))
     for name in ("weights_", "means_", "covariances_"):

@@ -106,7 +106,7 @@ def test_features_agree_between_views_and_do_not_collapse(cls):
 
 
 def test_without_its_variance_term_vicreg_contracts():
-    model = VICReg(**SMALL, variance=0.0, covariance=0.0, max_iter=15, learning_rate=0.02).fit(IMAGES[:600])  # fmt: skip
+    model = VICReg(**SMALL, variance=0.0, covariance=0.0, max_iter=25, learning_rate=0.02).fit(IMAGES[:600])  # fmt: skip
     assert model.trace_.extras["spread"][-1] < 0.1
     healthy = VICReg(**SMALL, max_iter=3).fit(IMAGES[:600])
     assert healthy.trace_.extras["spread"][-1] > 0.5

@@ -46,7 +46,7 @@ EXAMPLES = {
     ),
     "fairness": (
         "fairness l.lemma people.csv --target hired --group sex",
-        "fairness l.lemma people.csv --target hired --group sex --within 0.05",
+        "fairness l.lemma p.csv --target hired --group sex --within 0.05",
     ),
     "diagnose": ("diagnose ratings.csv --rank 10", "diagnose ratings.csv --rank 32 --json"),
     "predict": (

@@ -154,9 +154,7 @@ def nearest_words(
     file: VectorFile,
     words: Annotated[
         list[str],
-        typer.Argument(
-            metavar="WORD...", help="A word; of several, what is nearest to their mean."
-        ),
+        typer.Argument(metavar="WORD", help="A word; of several, what is nearest to their mean."),
     ],
     n: Count = 10,
     among: Among = None,
