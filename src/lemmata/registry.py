@@ -81,6 +81,9 @@ MODELS: dict[str, Entry] = {
         "lemmata.completion.sgd.estimator", "Biased matrix factorisation by SGD, parallel",
         "ML Matrix Factorization", task="complete a matrix, recommend",
         keywords="recommender svd funk biases"),
+    "NuclearBall": Entry(
+        "lemmata.completion.nuclear.ball", "Nearest matrix in a ball of the nuclear norm",
+        "CIL20 3.4.3", task="complete a matrix, recommend", keywords="frank wolfe conditional gradient"),
     "SingularValueProjection": Entry(
         "lemmata.completion.nuclear.projection", "Projected gradients onto matrices of rank k",
         "CIL 2.5.1", task="complete a matrix, recommend", keywords="iht"),

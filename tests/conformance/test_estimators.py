@@ -44,6 +44,7 @@ SETTINGS: dict[str, dict] = {
     "ALS": {"rank": 1},
     "SGDFactorization": {"rank": 1},
     "SingularValueProjection": {"rank": 1},
+    "NuclearBall": {},
     "SingularValueThresholding": {},
     "SoftImpute": {"reg": 1.0},
     "KMeans": {"n_clusters": 3},
@@ -320,6 +321,7 @@ NUMBERLESS = (
     "MeanRatings",
     "RankOne",
     "SingularValueThresholding",
+    "NuclearBall",
     "SoftImpute",
     "LightweightCoreset",
     "NearestNeighbors",  # more than there are rows is refused when they are asked for

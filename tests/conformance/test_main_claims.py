@@ -61,6 +61,7 @@ MAIN: dict[str, str] = {
     "SGDFactorization": "near_fixed_point",
     "SoftImpute": "least_penalised",
     "SingularValueThresholding": "least_regularised",
+    "NuclearBall": "least_in_ball",
     "SingularValueProjection": "first_order_on_manifold",
     "ImputedSVD": "best_of_filled",
     "MeanRatings": "best_offsets",

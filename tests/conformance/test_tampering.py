@@ -38,7 +38,13 @@ UNUSED = "changes nothing: there is no penalty to be weighted"
 EXCEPTIONS |= {
     **{
         (name, "weighted_reg_", "1 % more"): UNUSED
-        for name in ("ImputedSVD", "MeanRatings", "RankOne", "SingularValueProjection")
+        for name in (
+            "ImputedSVD",
+            "MeanRatings",
+            "NuclearBall",
+            "RankOne",
+            "SingularValueProjection",
+        )
     },
     ("SentenceVectors", "components_", "another sign"): SAME,
     (

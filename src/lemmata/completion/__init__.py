@@ -19,6 +19,7 @@ __getattr__, __dir__, __all__ = lazily(
         "data.pairs": "Pairs",
         "baselines.rank_one": "RankOne",
         "sgd.estimator": "SGDFactorization",
+        "nuclear.ball": "NuclearBall",
         "nuclear.projection": "SingularValueProjection",
         "nuclear.thresholding": "SingularValueThresholding",
         "nuclear.soft_impute": "SoftImpute",

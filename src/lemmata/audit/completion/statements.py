@@ -64,7 +64,7 @@ FACTORS = {
     "rank_?": "int >=0",
     "singular_values_?": "k >=0 falling",
     "dual_?": "e",
-    "tau_? step_size_?": ">0",
+    "tau_? step_size_? radius_?": ">0",
     "alpha? confidence_offset_?": ">=0",
 }
 
@@ -86,6 +86,12 @@ def factor_statements(fit: Fit) -> dict[str, float]:
     problem, found = problem_of(fit), {**dict(offset_statements(fit)), **dict(run_statements(fit))}
     if fit.has("loss_"):
         found["loss_"] = loss_error(problem, float(fit.loss_), precision(fit))
+    if fit.has("radius_"):
+        stated, asked = float(fit.radius_) / problem.unit, fit.get("radius")
+        side = np.sqrt(problem.size / max(len(problem.target), 1)) * np.sqrt(np.prod(problem.shape))
+        expected = (side or 1.0 / problem.unit) if asked is None else float(asked) / problem.unit
+        tolerance = rounding(precision(fit), terms=max(fit.data.n_observed, 1))
+        found["radius_"] = discrepancy(stated, expected, expected, tolerance)
     if fit.has("singular_values_"):
         values = singular_values(problem.at.U, problem.at.V)
         shown = np.asarray(fit.singular_values_, np.float64) / problem.unit
