@@ -78,9 +78,6 @@ def lower_bound(x0: Tensor, predict: Any, schedule: NoiseSchedule, draws: int, r
 
 # --- the flow ---------------------------------------------------------------------------------------------------------
 
-EXACT = 64  # numbers of a row up to which the divergence is exact by default
-PROBES = 8
-
 
 def log_density(
     x0: Tensor,

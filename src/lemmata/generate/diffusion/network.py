@@ -32,7 +32,6 @@ from lemmata.nets.training.losses import Objective, Terms
 
 Array = np.ndarray
 BOUND_WEIGHT = 1e-3  # of the bound that trains a learned variance (Nichol & Dhariwal 2021)
-VARIANCES = ("posterior", "beta", "learned")
 SOLVER_STEPS = 50
 IMAGES, TABLES = 32, 128  # width of a U-Net, of a perceptron
 

@@ -63,11 +63,6 @@ class NoiseSchedule:
             raise ValueError(f"steps={steps}; pass a whole number from 1 to {self.steps}.")
         return np.append(np.linspace(self.steps, 1, steps).round().astype(int), 0)
 
-    def noisy(self, x: Any, noise: Any, t: Array) -> Any:
-        """x_t of rows, each at its own time, with noise of the same shape (5.43)."""
-        shape = (-1,) + (1,) * (x.ndim - 1)
-        return self.alpha_bar[t].reshape(shape) * x + self.beta_bar[t].reshape(shape) * noise
-
 
 def make_schedule(given: Any, steps: int = 1000) -> NoiseSchedule:
     """Return the schedule of a name, or of given ᾱ_1 … ᾱ_T (or ᾱ_0 = 1, ᾱ_1, …). ValueError where it is none."""

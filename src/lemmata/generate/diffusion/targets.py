@@ -37,13 +37,6 @@ def noise_of(kind: str, found: Any, x: Any, a: Any, b: Any) -> Any:
     return b * x + a * found if kind == "v" else -b * found
 
 
-def clean_of(kind: str, found: Any, x: Any, a: Any, b: Any) -> Any:
-    """E[x_0|x_t = x] from a prediction of this kind."""
-    if kind == "x0":
-        return found
-    return a * x - b * found if kind == "v" else (x - b * noise_of(kind, found, x, a, b)) / a
-
-
 def require_target(kind: str) -> str:
     if kind not in TARGETS:
         raise ValueError(f"predict={kind!r}; pass {', '.join(map(repr, TARGETS))}.")
