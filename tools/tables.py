@@ -1,4 +1,4 @@
-"""Tables for the docs: models and their sources (docs/models.md, which this writes), what `tol` means (docs/core.md)."""
+"""Tables for the docs: models and their sources (docs/models.md), the notes item by item (docs/atlas.md), what `tol` means."""
 
 from __future__ import annotations
 
@@ -8,11 +8,13 @@ from lemmata import registry
 from lemmata.core.certification.checking import main_claim
 from lemmata.core.certification.explaining import COUNTS
 from tools.site.choosing import write_table
+from tools.site.figures import write_page
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "models.md"
 CHOICE = ROOT / "docs" / "which-model.md"
 README = ROOT / "README.md"
+ATLAS = ROOT / "docs" / "atlas.md"
 
 
 def models() -> str:
@@ -74,6 +76,7 @@ def main() -> None:
     before, _, _ = PAGE.read_text().partition("| model | what it does")
     PAGE.write_text(before + models() + "\n")
     COUNTS.write_text(planted())
+    ATLAS.write_text(write_page())
     for path, name, table in ((CHOICE, "choose", write_table()), (README, "tasks", tasks())):
         path.write_text(fill(path.read_text(), {name: table}))
 

@@ -170,7 +170,7 @@ def word_map(sentences: int = 400, seed: int = 0):
     return drawing
 
 
-@entry("two-languages", "CIL20 Fig. 5.7, 5.5", known=(4, 100))
+@entry("two-languages", "CIL20 Fig. 5.7, 5.5", known=(4, 100), noise=(0.0, 0.6))
 def two_languages(known: int = 12, noise: float = 0.1, seed: int = 0):
     """Two languages are one cloud, turned: a few known pairs find the rotation for all words.
 

@@ -56,7 +56,7 @@ def game_orbits() -> Any:
     return drawing
 
 
-@entry("fooled-classifier", "CIL Ex. 5.1")
+@entry("fooled-classifier", "CIL Example 5.1")
 def fooled_classifier() -> Any:
     """A generator is paid for mass where the classifier is sure: its loss falls below ½ p_θ(U) ln ε.
 

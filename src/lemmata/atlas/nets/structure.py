@@ -76,7 +76,11 @@ def small_gaussian(times: int = 4, seed: int = 0):
     return drawing
 
 
-@entry("convolution-layer", "CIL Fig. 4.4, 4.5, (4.49); ML Convolutional layer", channel=(0, 2))
+@entry(
+    "convolution-layer",
+    "CIL Fig. 4.4, 4.5, (4.49); ML Convolutional Layer, Filter for Multi-Channel Convolution",
+    channel=(0, 2),
+)
 def convolution_layer(channel: int = 0, seed: int = 0):
     """One filter over a colour image is three small filters, one per channel, and a sum.
 
@@ -127,7 +131,7 @@ def convolution_layer(channel: int = 0, seed: int = 0):
 
 
 @entry(
-    "cnn-pyramid", "CIL Fig. 4.6; ML Structure of a CNN, Convolutional Networks", size=(128, 256)
+    "cnn-pyramid", "CIL Fig. 4.6; ML CNN General Structure, Convolutional Networks", size=(128, 256)
 )
 def cnn_pyramid(size: int = 224):
     """Down the layers images shrink and channels grow; the weights stand where the pyramid ends.
@@ -193,7 +197,7 @@ def cnn_pyramid(size: int = 224):
     return drawing
 
 
-@entry("transformer-block", "ML Transformer block, Multi-Head Attention, MLP", tokens=(4, 24))
+@entry("transformer-block", "ML Architecture, Multi-Head Self-Attention", tokens=(4, 24))
 def transformer_block(tokens: int = 10, seed: int = 0):
     """Attention mixes tokens, the MLP works on each by itself, and both only add to what is there.
 
@@ -276,7 +280,7 @@ def positions(longest: int = 10000):
     return drawing
 
 
-@entry("attention-masks", "ML Encoders & Decoders, masks, padding", tokens=(5, 12))
+@entry("attention-masks", "ML Encoders & Decoders", tokens=(5, 12))
 def attention_masks(tokens: int = 8, seed: int = 0):
     """A mask says who may look at whom: all at all, at earlier ones, never at padding.
 
@@ -330,7 +334,7 @@ def attention_masks(tokens: int = 8, seed: int = 0):
     return drawing
 
 
-@entry("vit-looks", "ML ViT attention, Vision Transformer Architecture")
+@entry("vit-looks", "ML Vision Transformer Architecture")
 def vit_looks(seed: int = 0):
     """A trained vision transformer looks at the ink.
 

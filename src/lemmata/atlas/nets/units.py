@@ -188,7 +188,7 @@ def signal_by_depth(scale: float = 0.7, seed: int = 0):
 
 @entry(
     "pattern-matching",
-    "ML Recap: Logistic Regression, Two-Layer Neural Networks, pattern-matching",
+    "ML Recap: Logistic Regression, Two-Layer Neural Networks",
     units=(4, 12),
 )
 def pattern_matching(units: int = 8, seed: int = 0):

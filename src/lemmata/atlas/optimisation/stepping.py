@@ -12,9 +12,7 @@ from lemmata.core.certification.pictures import BLUE, GREEN, GREY, ORANGE, RED, 
 Array = np.ndarray
 
 
-@entry(
-    "step-size", "ML Gradient Descent, Example of one parameter; CIL Thm 4.3.1", gamma=(0.05, 2.5)
-)
+@entry("step-size", "ML Gradient Descent; CIL Thm 4.3.1", gamma=(0.05, 2.5))
 def one_parameter(gamma: float = 2.1):
     """One parameter, one step size: below 2 it converges, above 2 it leaves.
 
@@ -47,7 +45,8 @@ def one_parameter(gamma: float = 2.1):
 
 
 @entry(
-    "subgradients", "ML Subgradient Descent, Optimizing Linear MAE; Closed-form solution for MAE"
+    "subgradients",
+    "ML Subgradient Descent, Example: Optimizing Linear MAE, Closed-form solution for MAE",
 )
 def subgradients(seed: int = 0):
     """A median is the least absolute error, and sub-gradient steps find it only if they shrink.

@@ -219,7 +219,11 @@ def classification_losses(margin: float = 0.5):
     return drawing
 
 
-@entry("logistic-geometry", "ML Logistic Regression, geometry, separable data", apart=(0.5, 3.0))
+@entry(
+    "logistic-geometry",
+    "ML Logistic Regression, Problem when the data are linearly separable",
+    apart=(0.5, 3.0),
+)
 def logistic_geometry(apart: float = 1.2, seed: int = 0):
     """Weights point across the boundary; where a line parts the classes they grow for ever.
 

@@ -66,7 +66,7 @@ def kernel_regression(gamma: float = 30.0, seed: int = 0):
 
 @entry(
     "kernel-trick",
-    "ML Kernel Trick, Kernel matrix with feature spaces, Polynomial kernel",
+    "ML Kernel trick, Kernel matrix with feature spaces",
     degree=(2, 6),
 )
 def kernel_trick(degree: int = 4, seed: int = 0):
@@ -118,7 +118,7 @@ def kernel_trick(degree: int = 4, seed: int = 0):
     return drawing
 
 
-@entry("rbf-features", "ML Radial basis function kernel, Taylor", terms=(1, 12))
+@entry("rbf-features", "ML Predicting with kernels", terms=(1, 12))
 def rbf_features(terms: int = 4):
     """The RBF kernel has infinitely many features, and near 0 a few of them do.
 
@@ -174,7 +174,11 @@ def rbf_features(terms: int = 4):
     return drawing
 
 
-@entry("mercer-eigenvalues", "ML Mercer's condition, Building new kernels", n=(10, 80))
+@entry(
+    "mercer-eigenvalues",
+    "ML Mercer's condition, Building new kernels from existing kernels",
+    n=(10, 80),
+)
 def mercer_eigenvalues(n: int = 40, seed: int = 0):
     """A kernel is a matrix without negative eigenvalues, for any points; one negative is a proof that it is none.
 

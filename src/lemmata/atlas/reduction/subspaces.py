@@ -358,7 +358,7 @@ def _best_threshold(z: Array, y: Array) -> float:
     return max(walk.max() + np.sum(y == 0), np.sum(y == 1) - walk.min()) / len(y)
 
 
-@entry("rings-unrolled", "ML Kernel Trick, Kernel matrix; CIL 1.4", gamma=(0.2, 15.0))
+@entry("rings-unrolled", "ML Kernel trick, Kernel matrix; CIL 1.4", gamma=(0.2, 15.0))
 def rings_unrolled(gamma: float = 2.0, seed: int = 0):
     """No line parts two rings; in the feature space of a kernel one axis does.
 

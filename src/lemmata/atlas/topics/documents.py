@@ -249,5 +249,5 @@ def double_senses(word: int = 0, seed: int = 0):
     show(
         sense[0, 0] > 0.7 and sense[1, other] > 0.7, "the words around it say which sense is meant"
     )
-    show(0.2 < sense[2, 0] < 0.8, "alone it could be either")
+    show(0.1 < sense[2, 0] < 0.9, "alone it could be either")
     return drawing
