@@ -192,7 +192,7 @@ def coreset_weights(size: int = 40, seed: int = 0):
     return drawing
 
 
-@entry("likelihood-elbow", "CIL20 Fig. 6.6, 6.4; ML Choosing K", groups=(2, 5))
+@entry("likelihood-elbow", "CIL20 6.4, Fig. 6.6; ML Choosing K", groups=(2, 5))
 def likelihood_elbow(groups: int = 3, seed: int = 0):
     """On the rows it was fitted to, every further component helps: the likelihood cannot say how many there are.
 

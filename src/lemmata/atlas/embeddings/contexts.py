@@ -116,7 +116,7 @@ def context_window(window: int = 2, seed: int = 0):
     return drawing
 
 
-@entry("word-map", "CIL20 Fig. 5.3, 5.1; CIL 3.3.1", sentences=(100, 1000))
+@entry("word-map", "CIL20 Fig. 5.3; CIL 3.3.1", sentences=(100, 1000))
 def word_map(sentences: int = 400, seed: int = 0):
     """Vectors whose products are mutual information put words of one theme side by side.
 
@@ -170,7 +170,7 @@ def word_map(sentences: int = 400, seed: int = 0):
     return drawing
 
 
-@entry("two-languages", "CIL20 Fig. 5.7, 5.5", known=(4, 100), noise=(0.0, 0.6))
+@entry("two-languages", "CIL20 5.5, Fig. 5.7", known=(4, 100), noise=(0.0, 0.6))
 def two_languages(known: int = 12, noise: float = 0.1, seed: int = 0):
     """Two languages are one cloud, turned: a few known pairs find the rotation for all words.
 
