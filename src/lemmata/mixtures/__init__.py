@@ -13,6 +13,7 @@ __getattr__, __dir__, __all__ = lazily(
     {
         "families": "Bernoulli Categorical Multinomial Poisson",
         "em": "EMAlgorithm",
+        "any_model": "EMResult run_em",
         "expectation": "Family elbo",
         "estimators": "GaussianMixture Mixture",
         "choice": "select",
