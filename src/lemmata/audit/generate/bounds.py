@@ -303,7 +303,7 @@ def _cost_of_optimum(fit: k.Fit) -> float:
     cost=_cost_of_optimum,
 )
 def linear_optimum(fit: k.Fit) -> k.Evidence:
-    """Of the rows trained on; the decoder is probed at 0, at the axes and at random points for being affine."""
+    """Compare on the rows trained on; the decoder is probed at 0, at the axes and at random points for being affine."""
     d, m = fit.data.shape[1], int(fit.n_components_)
     if fit.likelihood_ != "gaussian" or not d <= DENSE or m >= d or fit.get("classes_") is not None:
         raise k.CannotTell(f"needs normals of {m + 1} to {DENSE:,} features, without classes")

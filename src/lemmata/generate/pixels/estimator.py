@@ -36,7 +36,7 @@ from lemmata.audit.generate.pixels import LEVEL_CLAIMS, LEVEL_MORE_CLAIMS
 from lemmata.core import common
 from lemmata.core.blocks import Blocks
 from lemmata.core.estimator import Model
-from lemmata.core.parameters import COUNT, KW_ONLY, NONNEGATIVE, POSITIVE, choice, parameter
+from lemmata.core.parameters import COUNT, KW_ONLY, NONNEGATIVE, POSITIVE, as_in, choice, parameter
 from lemmata.core.validation import Interval
 from lemmata.generate.base import DensityModel, Generative, check_known
 from lemmata.generate.levels import Levels, bits_per_dim, choose_levels
@@ -46,26 +46,15 @@ Array = np.ndarray
 BYTES = np.arange(256, dtype=np.float32) / np.float32(255)  # as bytes are read
 MU = 255  # of the μ-law
 TWO = Interval(Integral, 2, None, closed="left")
+STORED = {**Generative.stored, "levels_": "audited"}
 
 
-class LevelModel(DensityModel, Generative):
+class LevelModel(DensityModel):
     """A generative model of numbers that have levels; with y it is one for each class."""
-
-    _: KW_ONLY
-    channels: int = parameter(32, COUNT, before="optimizer").doc("Features of each stack.")
-    hidden: int = parameter(64, COUNT, before="optimizer").doc("""
-        Units of the layer before the logits.""")
-    learning_rate: Any = parameter(4e-3, POSITIVE, None)
-    schedule: Any = parameter("cosine", str, callable).doc("""
-        The rate falls to 0 over `max_iter` epochs; see `NeuralClassifier` for others.""")
-    warmup: float = parameter(0.02, NONNEGATIVE).doc("""
-        The share of the run in which the rate rises from 0; from 1 on, so many updates.""")
-    max_iter: int = common.max_iter(20).doc("Epochs at most.")
 
     usual_batch: ClassVar[int] = 16
     claims = LEVEL_CLAIMS
     more_claims = LEVEL_MORE_CLAIMS
-    stored: ClassVar[Mapping[str, str | type]] = {**Generative.stored, "levels_": "audited"}
 
     # --- input ---
 
@@ -174,7 +163,7 @@ class LevelModel(DensityModel, Generative):
         return model
 
 
-class PixelCNN(LevelModel):
+class PixelCNN(LevelModel, Generative):
     """Images pixel by pixel: each from those before it, by masked convolutions without a blind spot.
 
     Maximises Σ ln P(x_i), P(x) = Π_t P(x_t | x_s, s < t in the window of t), each factor a softmax over the levels.
@@ -194,17 +183,28 @@ class PixelCNN(LevelModel):
     input_shape_, history_, n_features_in_, n_iter_, trace_, stopped_, certificate_
     """
 
-    levels: Any = parameter("auto", choice("auto"), TWO, "array-like", before="channels").doc("""
+    levels: Any = parameter("auto", choice("auto"), TWO, "array-like", before="optimizer").doc("""
         "auto": those that occur in X, gaps filled (bytes: 256); a number K rounds X to K even ones
         between its least and its largest; or the levels themselves.""")  # fmt: skip
     _: KW_ONLY
-    order: Any = parameter("raster", choice("raster", "columns"), "array-like", before="channels").doc("""
+    order: Any = parameter("raster", choice("raster", "columns"), "array-like", before="optimizer").doc("""
         The scanning order: "raster" (rows from the top, each from the left), "columns", or a
         permutation of the H·W pixels; channels of a pixel follow each other.""")  # fmt: skip
-    n_blocks: int = parameter(3, COUNT, before="hidden").doc("Gated residual blocks.")
-    kernel: int = parameter(5, Interval(Integral, 3, None, closed="left"), before="hidden").doc("""
+    channels: int = parameter(32, COUNT, before="optimizer").doc("Features of each stack.")
+    n_blocks: int = parameter(3, COUNT, before="optimizer").doc("Gated residual blocks.")
+    kernel: int = parameter(5, Interval(Integral, 3, None, closed="left"), before="optimizer").doc("""
         The side of a masked kernel, odd. The window reaches n_blocks·(kernel − 1)/2 pixels to each
         side, and one more up.""")
+    hidden: int = parameter(64, COUNT, before="optimizer").doc("""
+        Units of the layer before the logits.""")
+    learning_rate: Any = parameter(4e-3, POSITIVE, None)
+    schedule: Any = parameter("cosine", str, callable).doc("""
+        The rate falls to 0 over `max_iter` epochs; see `NeuralClassifier` for others.""")
+    warmup: float = parameter(0.02, NONNEGATIVE).doc("""
+        The share of the run in which the rate rises from 0; from 1 on, so many updates.""")
+    max_iter: int = common.max_iter(20).doc("Epochs.")
+
+    stored: ClassVar[Mapping[str, str | type]] = STORED
 
     def _choose_levels(self, data: Any, are_bytes: bool) -> Levels:
         if are_bytes and isinstance(self.levels, str):
@@ -235,7 +235,7 @@ class PixelCNN(LevelModel):
         return {"kernel": kernel, "dilations": (1,) * int(self.n_blocks)}
 
 
-class WaveNet(LevelModel):
+class WaveNet(LevelModel, Generative):
     """Sounds sample by sample: each from those before it, by convolutions whose dilation doubles from block to block.
 
     Maximises Σ ln P(x_i), P(x) = Π_t P(x_t | x_s, s < t in the window of t), each factor a softmax over the levels.
@@ -243,15 +243,22 @@ class WaveNet(LevelModel):
     Attributes are those of `PixelCNN`; `module_(x)` gives logits (n, K, L).
     """
 
-    levels: Any = parameter(256, choice("auto"), TWO, "array-like", before="channels").doc("""
+    levels: Any = parameter(256, choice("auto"), TWO, "array-like", before="optimizer").doc("""
         K, to which X is rounded; "auto": those that occur in X; or the levels themselves.""")  # fmt: skip
     _: KW_ONLY
-    spacing: str = parameter("mu-law", choice("mu-law", "even"), before="channels").doc("""
+    spacing: str = parameter("mu-law", choice("mu-law", "even"), before="optimizer").doc("""
         Of K levels: by the μ-law, ± ((1 + μ)^|u| − 1)/μ of even u and μ = 255, finer where sounds are quiet,
         up to the largest size of X; or even, from its least to its largest number.""")  # fmt: skip
-    n_blocks: int = parameter(8, COUNT, before="hidden").doc("""
+    channels: int = as_in(PixelCNN, "channels").doc("Features.")
+    n_blocks: int = parameter(8, COUNT, before="optimizer").doc("""
         Gated residual blocks of dilation 1, 2, 4, …, which see 2^n_blocks samples back.""")
+    hidden: int = as_in(PixelCNN, "hidden")
+    learning_rate: Any = as_in(PixelCNN, "learning_rate")
+    schedule: Any = as_in(PixelCNN, "schedule")
+    warmup: float = as_in(PixelCNN, "warmup")
+    max_iter: int = as_in(PixelCNN, "max_iter")
 
+    stored: ClassVar[Mapping[str, str | type]] = STORED
     usual_batch: ClassVar[int] = 8
 
     def _choose_levels(self, data: Any, are_bytes: bool) -> Levels:
