@@ -7,6 +7,7 @@ from lemmata.registry import lazily
 __getattr__, __dir__, __all__ = lazily(
     __name__,
     {
+        "krylov": "ArnoldiResult arnoldi",
         "lanczos": "LanczosAlgorithm LanczosResult LanczosState lanczos",
         "lowrank": "LowRank best_rank_k frobenius_norm nuclear_norm shrink spectral_norm subspace_angles",
         "operators": "CentredRows CentredScatter as_operator weighted_mean",
