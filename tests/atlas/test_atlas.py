@@ -19,6 +19,8 @@ from tools import images
 # what takes a second or more; `./run test --all` draws them. Tests of the subject ask the same theory on less data:
 # of transformers, autoencoders, coresets, mixtures, flows, VAEs and approximation, and test_atlas_*.py of other draws
 LONG = (
+    "loss-and-counting",  # 8 s of training; loss-by-place is of the same networks
+    "loss-by-place",
     "attention-reversal",
     "autoencoder-pca",
     "barron-rate",

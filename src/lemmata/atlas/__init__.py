@@ -60,6 +60,7 @@ CHAPTERS = (
     "nets.attention",
     "nets.training",
     "nets.approximation",
+    "language",
     "generate.likelihoods",
     "generate.diffusion",
     "generate.games",

@@ -43,8 +43,11 @@ class Windows(Data):
     """
 
     def __init__(self, tokens: Any, length: int, stride: int | None = None):
-        if np.ndim(tokens) != 1 or tokens.dtype.kind not in "iu":
-            raise ValueError(f"tokens are {tokens.dtype} of shape {np.shape(tokens)}; pass whole numbers, (N,).")  # fmt: skip
+        kind = getattr(tokens, "dtype", type(tokens).__name__)
+        if np.ndim(tokens) != 1 or getattr(kind, "kind", "") not in "iu":
+            raise ValueError(
+                f"tokens are {kind} of shape {np.shape(tokens)}; pass whole numbers, (N,)."
+            )
         if len(tokens) <= length:
             raise ValueError(
                 f"{len(tokens):,} tokens hold no window of length={length} with its successor: "
