@@ -7,6 +7,7 @@ import numpy as np
 from lemmata.atlas import entry, show
 from lemmata.completion.als.estimator import ALS
 from lemmata.completion.baselines.imputed_svd import ImputedSVD
+from lemmata.completion.nuclear.ball import NuclearBall
 from lemmata.completion.nuclear.projection import SingularValueProjection
 from lemmata.completion.nuclear.soft_impute import SoftImpute
 from lemmata.completion.nuclear.thresholding import SingularValueThresholding
@@ -290,4 +291,58 @@ def soft_impute_path(share: float = 0.5, seed: int = 0):
     show(ranks[0] == 0, "above the largest singular value of the known entries the solution is 0")
     show(0 < best < len(regs) - 1, "the error is least in between")
     show(ranks[-1] > 4, "at small λ the solution has more than the true rank: noise")
+    return drawing
+
+
+@entry("ball-steps", "CIL20 3.4.3, (3.5); Jaggi 2013", share=(0.3, 0.9))
+def ball_steps(share: float = 0.5, seed: int = 0):
+    """A pair of singular vectors a step, and each step knows how far it may still be.
+
+    A 40 × 30 matrix of rank 3, a part known with noise, completed within a ball of the nuclear norm. Left: the distance to the
+    best objective, step by step, of plain Frank–Wolfe steps and of NuclearBall, which corrects after each; dashed: the
+    gap g = rσ₁(R) − ⟨R, X⟩, which is never below it. Right: the rank. The parameter is the share known.
+    """
+    X, A = draw_problem(40, 30, 3, share, 0.2, seed)
+    known, r = ~np.isnan(A), 0.8 * np.linalg.norm(X, "nuc")
+    B = np.zeros_like(X)
+    losses, gaps, ranks = [], [], []
+    for _ in range(60):
+        R = np.where(known, A - B, 0)
+        U, s, Vt = np.linalg.svd(R)
+        losses.append(np.sum(R**2) / 2)
+        gaps.append(r * s[0] - np.vdot(R, B))
+        ranks.append(np.linalg.matrix_rank(B, tol=1e-6))
+        ahead = np.where(known, r * np.outer(U[:, 0], Vt[0]) - B, 0)
+        B += min(gaps[-1] / np.sum(ahead**2), 1) * (r * np.outer(U[:, 0], Vt[0]) - B)
+    model = NuclearBall(r, tol=1e-7, max_iter=60, random_state=0).fit(A)
+    trace = model.trace_
+    best = float(model.loss_)
+    runs = {
+        "Frank–Wolfe": (np.array(losses), np.array(gaps), ORANGE, "s"),
+        "NuclearBall": (np.asarray(trace.objective), np.asarray(trace.extras["gap"]), BLUE, "o"),
+    }
+    drawing, (left, right) = figure(1, 2, size=(4.7, 3.4))
+    for name, (f, gap, colour, mark) in runs.items():
+        above = np.maximum(f - best, 1e-8)
+        left.loglog(np.arange(1, len(f) + 1), above, color=colour, marker=mark, ms=3, label=name)
+        left.loglog(np.arange(1, len(gap) + 1), gap, color=colour, ls="--", lw=1)
+        show((np.diff(f) <= 1e-9 * f[0]).all(), f"{name}: no step raises the objective")
+        seen = (gap >= f - best - 1e-6 * f[0]).all()
+        show(seen, f"{name}: the gap is never below the distance to the best")
+    left.set(
+        xlabel="step",
+        ylabel="objective above the best",
+        title=f"{100 * share:.0f} % known; dashed: gap",
+    )
+    left.legend()
+    right.plot(np.arange(1, 61), ranks, color=ORANGE, marker="s", ms=3, label="Frank–Wolfe")
+    final = len(model.singular_values_)
+    right.axhline(final, color=BLUE, label=f"NuclearBall at the end: {final}")
+    right.set(xlabel="step", ylabel="rank of X")
+    right.legend()
+    show(
+        runs["NuclearBall"][1][-1] < 1e-3 * gaps[-1],
+        "corrected steps end with a thousandth of the gap",
+    )
+    show(np.sum(model.singular_values_) <= r * (1 + 1e-6), "the answer lies in the ball")
     return drawing
