@@ -369,7 +369,7 @@ def _draw_all(known: dict[str, Any], out: Path, as_json: bool) -> None:
     """Draw every entry, with the seconds of each; one that lacks its data is left out, and said to be."""
     from lemmata.data import DataNotFound
 
-    rows = []
+    rows: list[dict[str, Any]] = []
     out.mkdir(parents=True, exist_ok=True)
     shell.check_writable(out / "any.png")
     for key, entry in known.items():

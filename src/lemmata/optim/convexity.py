@@ -93,7 +93,8 @@ class _ChordSearch:
 
     def __init__(self, f: Any, shape: tuple[int, ...]):
         self.f, self.shape, self.calls, self.tried = f, shape, 0, 0
-        self.excess, self.best, self.known = -np.inf, None, dict[bytes, float]()
+        self.excess, self.known = -np.inf, dict[bytes, float]()
+        self.best: tuple[Array, Array, float] | None = None
         self.share = -np.inf  # of the values: the excess of functions that grow fast says little
 
     def value(self, x: Array) -> float:

@@ -40,7 +40,8 @@ def filled_in(share: float = 0.4, seed: int = 0):
     on the diagonal. The parameter is the share known on the left.
     """
     X, A = draw_problem(60, 40, 3, share, 0.1, seed)
-    ranks, errors = range(1, 9), {"SVD of the filled matrix": [], "ALS on the known": []}
+    ranks = range(1, 9)
+    errors: dict[str, list[float]] = {"SVD of the filled matrix": [], "ALS on the known": []}
     for k in ranks:
         svd = ImputedSVD(k, fill="zero", random_state=0).fit(A)
         als = ALS(rank=k, reg=0.02, biases=False, random_state=0).fit(A)
@@ -252,7 +253,7 @@ def soft_impute_path(share: float = 0.5, seed: int = 0):
     X, A = draw_problem(50, 40, 4, share, 0.5, seed)
     largest = np.linalg.norm(np.nan_to_num(A), 2)
     regs = largest * np.geomspace(1.05, 0.02, 14)
-    models = SoftImpute(centre="none", tol=1e-6, max_iter=100, random_state=0).path(A, regs)
+    models = SoftImpute(centre="none", tol=1e-6, max_iter=100, random_state=0).path(A, list(regs))
     values = np.zeros((len(regs), 12))
     for row, model in zip(values, models, strict=True):
         found = np.sort(np.asarray(model.singular_values_))[::-1][:12]

@@ -128,14 +128,13 @@ def rank_envelope(k: int = 2, seed: int = 0):
     rank jumps, the nuclear norm is the chord: a convex function below the rank cannot be above it. The parameter is k.
     """
     rng = np.random.default_rng(seed)
-    ranks, norms = [], []
+    found = []
     for _ in range(400):
         r = rng.integers(1, 5)
         M = rng.standard_normal((4, r)) @ rng.standard_normal((r, 4))
         M *= rng.uniform(0.2, 1) / np.linalg.norm(M, 2)
-        ranks.append(np.linalg.matrix_rank(M))
-        norms.append(np.linalg.norm(M, "nuc"))
-    ranks, norms = np.array(ranks), np.array(norms)
+        found.append((np.linalg.matrix_rank(M), np.linalg.norm(M, "nuc")))
+    ranks, norms = np.array(found).T
     drawing, (left, right) = figure(1, 2, size=(4.4, 3.3))
     extra = (norms <= k) & (ranks > k)
     for at, colour, name in ((~extra, BLUE, "others"), (extra, ORANGE, f"‖A‖_* ≤ {k}, rank > {k}")):

@@ -90,14 +90,14 @@ def context_window(window: int = 2, seed: int = 0):
     left.set(xlim=(-0.6, 6.6), ylim=(-6.6, 0.6), title=f"{len(pairs)} pairs, window {window}")
     left.set_axis_off()
     _, words, C = _information(400, seed)
-    row = C[words.index("king")] / C[words.index("king")].sum()
+    king = C[words.index("king")] / C[words.index("king")].sum()
     usual = C.sum(axis=0) / C.sum()
     shown = [
         words.index(word) for word in ("the", "throne", "castle", "rules", "crowns", "ship", "soup")
     ]
-    place = np.arange(len(shown))
-    right.bar(place - 0.2, row[shown], 0.4, color=BLUE, label="p(w | king)")
-    right.bar(place + 0.2, usual[shown], 0.4, color=ORANGE, label="p(w)")
+    at = np.arange(len(shown))
+    right.bar(at - 0.2, king[shown], 0.4, color=BLUE, label="p(w | king)")
+    right.bar(at + 0.2, usual[shown], 0.4, color=ORANGE, label="p(w)")
     right.set_xticks(place, [words[i] for i in shown], rotation=45)
     right.set(ylabel="share of the contexts")
     right.legend()
@@ -108,11 +108,11 @@ def context_window(window: int = 2, seed: int = 0):
     )
     show(set(pairs) == {(b, a) for a, b in pairs}, "with b near a, a is near b")
     show(
-        (row[shown[1:5]] > 1.5 * usual[shown[1:5]]).all(),
+        (king[shown[1:5]] > 1.5 * usual[shown[1:5]]).all(),
         "words of the court are more frequent near king than elsewhere",
     )
-    show((row[shown[5:]] == 0).all(), "ship and soup never stand there")
-    show(row[shown[0]] < 1.5 * usual[shown[0]], "the is frequent there, as everywhere")
+    show((king[shown[5:]] == 0).all(), "ship and soup never stand there")
+    show(king[shown[0]] < 1.5 * usual[shown[0]], "the is frequent there, as everywhere")
     return drawing
 
 
@@ -125,7 +125,7 @@ def word_map(sentences: int = 400, seed: int = 0):
     pairs, ordered by theme. The parameter is the number of sentences.
     """
     M, words, _ = _information(sentences, seed, mixed=0.3)
-    themes = [
+    themes: list[list[str]] = [
         functools.reduce(operator.iadd, (group.split() for group in theme), [])
         for theme in THEMES.values()
     ]

@@ -113,7 +113,7 @@ def models_at_equal_time(seed: int = 0) -> Any:
     X, y = _digits(seed)
     train, new, asked = X[:1200], X[1200:1500], y[1200:1500]
     common: dict[str, Any] = {"batch_size": 32, "test_fraction": 0.0, "random_state": seed}
-    models = {
+    models: dict[str, Any] = {
         "DCGAN": GAN(max_iter=30, **common), "VAE": VAE(8, max_iter=90, **common),
         "flow": NormalizingFlow(max_iter=5, **common), "PixelCNN": PixelCNN(channels=16, n_blocks=2, max_iter=17, **common),
         "diffusion": Diffusion(width=16, max_iter=10, **common),

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from functools import partial
+from typing import Any
+
 import numpy as np
 
 from lemmata.atlas import entry, show
@@ -47,8 +50,8 @@ def small_gaussian(times: int = 4, seed: int = 0):
     at = np.arange(len(k)) - len(k) // 2
     axes[2].bar(at, k, color=SKY, label=f"h convolved {times} times")
     axes[2].plot(
-        np.linspace(*at[[0, -1]], 200),
-        normal(np.linspace(*at[[0, -1]], 200), times + 1),
+        np.linspace(at[0], at[-1], 200),
+        normal(np.linspace(at[0], at[-1], 200), times + 1),
         color=ORANGE,
         label=f"variance {times + 1}",
     )
@@ -297,7 +300,7 @@ def attention_masks(tokens: int = 8, seed: int = 0):
     x, memory = (torch.randn(1, n, 16, dtype=torch.float64) for n in (tokens, tokens - 2))
     padding = torch.ones(1, tokens, dtype=torch.bool)  # True at real tokens
     padding[0, -2:] = False
-    kinds = {
+    kinds: dict[str, tuple[dict[str, Any], Any]] = {
         "encoder": ({}, x),
         "with padding": ({"padding": padding}, x),
         "decoder": ({"causal": True}, x),
@@ -307,11 +310,8 @@ def attention_masks(tokens: int = 8, seed: int = 0):
     for column, (name, (options, source)) in enumerate(kinds.items()):
         with one_torch_thread():
             weights = layer.weights(x, **options).mean(dim=1)[0].detach().numpy()
-            f = (
-                (lambda v: layer(x, v))
-                if name == "reads a memory"
-                else (lambda v, o=options: layer(v, **o))
-            )
+            reads = name == "reads a memory"
+            f = partial(layer, x) if reads else partial(layer, **options)
             J = torch.autograd.functional.jacobian(f, source)[0, :, :, 0]
         felt = J.pow(2).sum(dim=(1, 3)).sqrt().numpy() > 0
         axes[0, column].imshow(weights, cmap="Blues", vmin=0)

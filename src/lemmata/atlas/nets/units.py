@@ -170,10 +170,10 @@ def signal_by_depth(scale: float = 0.7, seed: int = 0):
         for mask, W in zip(reversed(masks), reversed(weights), strict=True):
             going.append(np.mean(back**2))
             back = (back * mask) @ W.T
-        going = np.array(going[::-1])
+        falls = np.array(going[::-1])
         left.semilogy(t, sizes, color=colour, marker=mark, ms=3, label=f"s = {s:g}")
         left.semilogy(t, sizes[0] / 2 * s ** (2.0 * t), color=colour, ls="--", lw=0.8)
-        right.semilogy(t[1:], going, color=colour, marker=mark, ms=3, label=f"s = {s:g}")
+        right.semilogy(t[1:], falls, color=colour, marker=mark, ms=3, label=f"s = {s:g}")
         rate = np.polyfit(t[1:], np.log(sizes[1:]), 1)[0] / 2
         show(
             abs(rate - np.log(s)) < 0.06,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from math import factorial
+from typing import Any
 
 import numpy as np
 from sklearn.datasets import make_circles
@@ -149,7 +150,8 @@ def rbf_features(terms: int = 4):
         (3.0, RED, "v"),
     ):
         at = np.linspace(-r, r, 61)
-        K, S, found = np.exp(-((at[:, None] - at) ** 2)), 0.0, []
+        K, found = np.exp(-((at[:, None] - at) ** 2)), []
+        S = np.zeros_like(K)
         for k in range(40):
             S = S + np.outer(phi(k, at), phi(k, at))
             found.append(np.abs(K - S).max())
@@ -188,7 +190,7 @@ def mercer_eigenvalues(n: int = 40, seed: int = 0):
     """
     X = np.random.default_rng(seed).standard_normal((n, 2))
     distance = lambda a, b: -np.linalg.norm(np.subtract(a, b))  # noqa: E731
-    kinds = {
+    kinds: dict[str, tuple[Any, ...]] = {
         "RBF": (RBF(gamma=0.5), BLUE, "o", "-"),
         "RBF · polynomial": (RBF(gamma=0.5) * Polynomial(degree=2), GREEN, "^", "-"),
         "RBF + linear": (RBF(gamma=0.5) + Linear(), SKY, "v", "-"),

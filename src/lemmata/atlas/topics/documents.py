@@ -33,8 +33,8 @@ def plant(
     theta = rng.dirichlet(np.full(3, alpha), n)
     drawn = []
     for mixture in theta:
-        z = rng.choice(3, length, p=mixture)
-        drawn.append([(int(t), int(rng.choice(len(words), p=phi[t]))) for t in z])
+        topics = rng.choice(3, length, p=mixture)
+        drawn.append([(int(t), int(rng.choice(len(words), p=phi[t]))) for t in topics])
     N = np.zeros((n, len(words)), int)
     for d, pairs in enumerate(drawn):
         np.add.at(N[d], [w for _, w in pairs], 1)

@@ -104,7 +104,7 @@ def split_reg(reg: Any) -> tuple[float, float]:
     """Return λ and λ_r/λ_c, of a number or of a pair (row, column)."""
     if not isinstance(reg, tuple):
         return float(reg), 1.0
-    if len(reg) != 2 or not all(isinstance(one, Real) and 0 < one < math.inf for one in reg):
+    if len(reg) != 2 or not all(isinstance(one, Real) and 0 < float(one) < math.inf for one in reg):
         raise ValueError(
             f"reg={reg!r}: pass a number, or (row, column), two numbers > 0. With 0 on one side its factors would grow and "
             "the others shrink without end, at no cost."
