@@ -339,6 +339,9 @@ FUNCTIONS: dict[str, str] = {
     "Pairs": "lemmata.completion.data.pairs",
 }
 
+# storable parameters that the module of no model imports
+PARTS: dict[str, str] = {"AdversarialTraining": "lemmata.trust.robust.training"}
+
 SUBPACKAGES = (
     "atlas", "clustering", "completion", "core", "data", "embedding", "generate", "language", "linalg", "mixtures", "nets",
     "optim", "predict", "reduction", "selfsup", "text", "topics", "trust",

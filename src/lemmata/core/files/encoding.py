@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import fields, is_dataclass
+from importlib import import_module
 from itertools import pairwise
 from typing import Any, TypeVar
 
@@ -196,8 +197,17 @@ def decode(value: Any, arrays: dict[str, np.ndarray]) -> Any:
     return decoder(value, arrays)
 
 
+def _import_part(name: Any) -> type | None:
+    """Import a class that models take as a parameter, where it does not come with their module."""
+    from lemmata import registry
+
+    if name in registry.PARTS:
+        import_module(registry.PARTS[name])
+    return _STORABLE.get(name)
+
+
 def _decode_object(value, arrays):
-    cls = _STORABLE.get(value["class"])
+    cls = _STORABLE.get(value["class"]) or _import_part(value["class"])
     if cls is None:
         raise StoreError(f"the file holds an object of unknown class {value['class']!r}.")
     known, found = getattr(cls, "version", 1), value["version"]
