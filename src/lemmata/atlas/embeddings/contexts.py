@@ -98,7 +98,7 @@ def context_window(window: int = 2, seed: int = 0):
     at = np.arange(len(shown))
     right.bar(at - 0.2, king[shown], 0.4, color=BLUE, label="p(w | king)")
     right.bar(at + 0.2, usual[shown], 0.4, color=ORANGE, label="p(w)")
-    right.set_xticks(place, [words[i] for i in shown], rotation=45)
+    right.set_xticks(at, [words[i] for i in shown], rotation=45)
     right.set(ylabel="share of the contexts")
     right.legend()
     n = len(sentence)
