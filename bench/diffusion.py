@@ -96,7 +96,9 @@ def _judge(label, model, train, new) -> None:
         model.fit(X, y)
     print(f"{label}: fit {time.process_time() - start:.0f} CPU s, {time.perf_counter() - clock:.0f} s")  # fmt: skip
     tell = _classifier(X, y, test, wanted)
-    for guidance, steps, sampler in ((0, 20, "heun"), (0, 20, "ddim"), (1, 20, "ddim")):
+    ways = [(0, 20, "heun"), (0, 20, "ddim"), (1, 20, "ddim")]
+    ways += [(0, 200, "ancestral"), (0, 1000, "ancestral")] if label == "digits" else []
+    for guidance, steps, sampler in ways:
         drawn = model.sample(len(test), wanted, steps, sampler, guidance, random_state=0)
         print(f"  guidance {guidance}, {steps} steps of {sampler}:", _grade(tell, drawn, wanted, X, test))  # fmt: skip
     asked = np.random.default_rng(0).choice(y, 2000)
