@@ -119,8 +119,8 @@ class LevelModel(DensityModel):
         found = self.score_samples(X, y).astype(np.float64)
         return float(bits_per_dim(found, self.n_features_in_, self._levels).mean())
 
-    def _in_units(self: Any, rows: Array) -> Array:
-        return self.levels_[self._levels.places(rows)]
+    def _in_units(self: Any, drawn: Array) -> Array:
+        return self.levels_[self._levels.places(drawn)]
 
     def inpaint(self: Any, X, known, y=None, random_state: Any = None) -> Array:
         """Draw what is not known of rows, number by number, each given those before it in the scanning order.
