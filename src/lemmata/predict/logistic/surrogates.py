@@ -73,15 +73,15 @@ class SoftmaxSurrogate:
     coupled: ClassVar[bool] = True
 
     def rows(self, F, c, s, order):
-        P = F - F.max(axis=1, keepdims=True)
-        own = P[np.arange(len(P)), c.astype(np.intp)]
+        P, own = F - F.max(axis=1, keepdims=True), (np.arange(len(F)), c.astype(np.intp))
+        scores = P[own]
         np.exp(P, out=P)
         total = P.sum(axis=1)
         losses = np.zeros(self.m)
-        losses[0] = s @ (np.log(total) - own)
+        losses[0] = s @ (np.log(total) - scores)
         P /= total[:, None]
         U = P.copy() if order > 1 else P
-        U[np.arange(len(P)), c.astype(np.intp)] -= 1
+        U[own] -= 1
         U *= s[:, None]
         return losses, U, P if order > 1 else None
 
