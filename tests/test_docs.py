@@ -115,7 +115,7 @@ def test_a_suite_is_counted_with_the_module_of_each_claim_and_stored(monkeypatch
     assert "1 of 3 (toys.make)" in docs.claim_tables([row])
 
 
-@pytest.mark.parametrize("package", ["generate", "language", "nets"])
+@pytest.mark.parametrize("package", ["generate", "language", "nets", "selfsup"])
 def test_a_table_of_claims_has_those_of_the_models_of_its_page(package):
     from lemmata import registry
 

@@ -47,6 +47,8 @@ PROMISES = {
     "honest_bits.py": "there are no bits to count",
     "shakespeare.py": "what fails: beats_ngrams",
     "certify_a_language_model.py": "held_out_unseen fails",
+    "learn_without_labels.py": "probe_beats_untrained: holds",
+    "did_it_collapse.py": "not_collapsed fails",
     "reverse_sequences.py": "1,000 of 1,000 new words are reversed",
 }
 
@@ -71,6 +73,8 @@ def test_the_example_runs_on_real_data(name, capsys):
 LONG = (
     "honest_bits.py",
     "honest_perplexity.py",
+    "did_it_collapse.py",  # the same trainings in truth/selfsup.py
+    "learn_without_labels.py",  # claims of encoders in tests/audit, fits in tests/selfsup
     "reverse_sequences.py",
     "shakespeare.py",  # beats_ngrams fails and holds in tests/audit and truth/language.py, GPT trains in tests/language
     "which_embedding.py",

@@ -61,6 +61,11 @@ LONG = (
     "notes-algorithms",
     "planar-depth",
     "diffusion-steps",
+    # trainings without labels: in truth/selfsup.py, tests/selfsup
+    "collapse",
+    "features-before-after",
+    "labels-saved",
+    "temperature",
 )
 # the orbit of two players differs with the last bit of a product, so with the CPU; what it shows is asserted in the entry
 ORBITS = ("gan-ring", "models-at-equal-time", "notes-algorithms")

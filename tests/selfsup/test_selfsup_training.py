@@ -16,7 +16,7 @@ from lemmata.nets.augmentation import Noise
 from lemmata.nets.data.batches import Rows
 from lemmata.nets.training.algorithm import Training
 from lemmata.selfsup import FeatureNet, JointEmbedding, Views, probe, sensitivity
-from lemmata.selfsup.objectives import Bootstrap, NTXent, VarianceCovariance
+from lemmata.selfsup.objectives import Bootstrap, Contrast, VarianceCovariance
 
 METHODS = [SimCLR, BYOL, VICReg]
 DATA = load_digits()
@@ -37,7 +37,7 @@ def updates(objective, net, n=400, **more):
 
 
 OBJECTIVES = {
-    "contrast": (NTXent(NOISE), {}),
+    "contrast": (Contrast(NOISE), {}),
     "bootstrap": (Bootstrap(NOISE), {"predictor": True, "momentum": 0.9}),
     "variance": (VarianceCovariance(NOISE), {}),
 }
@@ -255,3 +255,12 @@ def test_a_shell_learns_from_images_and_gives_their_features(tmp_path):
     assert "not_collapsed" in invoke("fit", "simclr", data, *given, "--save", model)
     invoke("transform", model, data, "--out", out)
     assert_array_equal(np.load(out), lemmata.load(model).transform(IMAGES[:200]))
+
+
+def test_sounds_have_views_of_their_own_length():
+    t = np.arange(600) / 600
+    sounds = np.stack([np.sin(2 * np.pi * (5 + i % 40) * t) for i in range(60)])[:, None].astype("float32")  # fmt: skip
+    options = {"net_options": {"widths": (4, 8)}, "regions": 2, "batch_size": 20, "max_iter": 1}
+    model = SimCLR(**options, random_state=0).fit(sounds)
+    assert model.transform(sounds).shape == (60, 16)
+    assert "statements_true" in model.certify(sounds).held

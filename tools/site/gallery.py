@@ -42,7 +42,8 @@ PICTURES = {
     "nearest_neighbours": "curse-of-dimensionality", "parts_of_faces": "parts-of-faces", "read_a_regression": "robust-losses",
     "read_topics": "docstring-topics", "topics_of_documents": "bars", "recommend_films": "mean-ratings",
     "reverse_sequences": "attention-reversal", "train_a_network": "schedules", "which_embedding": "inner-products",
-    "word_vectors": "word-arithmetic", "two_spaces_and_sentences": "nearest-words",
+    "learn_without_labels": "labels-saved",
+    "did_it_collapse": "collapse", "word_vectors": "word-arithmetic", "two_spaces_and_sentences": "nearest-words",
      "how_good_is_it_really": "bias-variance", "terminal_noise": "diffusion-score",
 }  # fmt: skip
 

@@ -61,6 +61,7 @@ CHAPTERS = (
     "nets.training",
     "nets.approximation",
     "language",
+    "nets.encoders",
     "generate.likelihoods",
     "generate.diffusion",
     "generate.games",

@@ -18,7 +18,7 @@ __getattr__, __dir__, __all__ = lazily(
         "networks": "FeatureNet ImagesAndWords JointEmbedding",
         "views": "LeaveOut Views",
         "base": "SelfSupervised",
-        "objectives": "NTXent Decoupled Bootstrap Match VarianceCovariance",
+        "objectives": "Contrast Bootstrap Match VarianceCovariance",
         "simclr": "SimCLR",
         "byol": "BYOL",
         "vicreg": "VICReg",

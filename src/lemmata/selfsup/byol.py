@@ -14,8 +14,7 @@ target, the predictor q. The notes give neither the first nor the last. Look at 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any
 
 from lemmata.core.parameters import FRACTION, KW_ONLY, parameter
 from lemmata.selfsup.base import SelfSupervised
@@ -38,8 +37,6 @@ class BYOL(SelfSupervised):
     _: KW_ONLY
     momentum: float = parameter(0.99, FRACTION, before="views").doc("""
         m: the share of the target that an update keeps.""")
-
-    stored: ClassVar[Mapping[str, str | type]] = SelfSupervised.stored
 
     def _objective(self) -> Any:
         from lemmata.selfsup.objectives import Bootstrap

@@ -1,6 +1,6 @@
 """Objectives of two views: the views of a batch are drawn, both go through the network at once, a loss compares them.
 
-    NTXent, Decoupled        contrast, decouple of z and z⁺
+    Contrast                 contrast or decouple z and z⁺
     Bootstrap                predict p from the target of the other view, both ways
     VarianceCovariance       regularise z and z⁺
     Match                    match images and captions, which are words' numbers
@@ -10,7 +10,7 @@ The trace has the spread of z besides (losses.py): a collapse shows there while 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -44,27 +44,16 @@ def project_both(net: Any, a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
 
 
 @dataclass(frozen=True)
-class NTXent(TwoViews):
-    """SimCLR's loss: positive and negatives in the denominator."""
+class Contrast(TwoViews):
+    """SimCLR's loss: positive and negatives in the denominator (losses.contrast), or the negatives alone (decouple)."""
 
     temperature: float = 0.2
+    loss: Callable[..., Tensor] = losses.contrast
     compares_rows = True
 
     def of(self, net: Any, a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
         z, z_plus = project_both(net, a, b)
-        return losses.contrast(z, z_plus, self.temperature), z
-
-
-@dataclass(frozen=True)
-class Decoupled(TwoViews):
-    """The same with the negatives alone in the denominator."""
-
-    temperature: float = 0.2
-    compares_rows = True
-
-    def of(self, net: Any, a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
-        z, z_plus = project_both(net, a, b)
-        return losses.decouple(z, z_plus, self.temperature), z
+        return self.loss(z, z_plus, self.temperature), z
 
 
 @dataclass(frozen=True)

@@ -11,8 +11,7 @@ minimise  E −ln e^{s(z, z⁺)} / (e^{s(z, z⁺)} + Σ_j e^{s(z, z_j)}),      s
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any
 
 from lemmata.core.parameters import KW_ONLY, POSITIVE, choice, parameter
 from lemmata.selfsup.base import SelfSupervised
@@ -38,10 +37,9 @@ class SimCLR(SelfSupervised):
     denominator: str = parameter("all", choice("all", "negatives"), before="views").doc("""
         "all": positive and negatives; "negatives": as the notes print it ("decoupled").""")
 
-    stored: ClassVar[Mapping[str, str | type]] = SelfSupervised.stored
-
     def _objective(self) -> Any:
-        from lemmata.selfsup.objectives import Decoupled, NTXent
+        from lemmata.selfsup import losses
+        from lemmata.selfsup.objectives import Contrast
 
-        kind = NTXent if self.denominator == "all" else Decoupled
-        return kind(self.views_, float(self.temperature))
+        loss = losses.contrast if self.denominator == "all" else losses.decouple
+        return Contrast(self.views_, float(self.temperature), loss)

@@ -13,8 +13,7 @@ Without the second term the first alone is least at a constant, and everything c
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any
 
 from lemmata.core.parameters import KW_ONLY, NONNEGATIVE, parameter
 from lemmata.selfsup.base import SelfSupervised
@@ -44,8 +43,6 @@ class VICReg(SelfSupervised):
     covariance: float = parameter(1.0, NONNEGATIVE, before="views").doc(
         "c, the weight of the covariances."
     )
-
-    stored: ClassVar[Mapping[str, str | type]] = SelfSupervised.stored
 
     def _objective(self) -> Any:
         from lemmata.selfsup.objectives import VarianceCovariance

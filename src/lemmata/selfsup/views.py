@@ -1,7 +1,7 @@
 """Two views of each image, x → (x⁺, x⁺⁺): what an encoder should not see the difference of (ML "SimCLR").
 
     images    crops, flips, brightness and contrast, blur, colours if there are any: `nets.augmentation.for_views`
-    sounds    when it begins, how loud it is, a hiss
+    sounds    when it begins (± a tenth), how loud it is, a hiss, a gap (a twentieth)
     tables    numbers left out (set to 0), each with probability 0.3
 
 or one augmentation of your own, drawn twice, or two: `views=(weak, strong)`, each a function of (batch, generator).
@@ -22,7 +22,7 @@ import torch
 from torch import Generator, Tensor
 
 from lemmata.core.files.encoding import storable
-from lemmata.nets.augmentation import Compose, for_data, for_views
+from lemmata.nets.augmentation import ColourJitter, Compose, CutOut, Noise, Shift, for_views
 
 Augment = Callable[[Tensor, Generator], Tensor]
 
@@ -92,7 +92,8 @@ def choose_views(views: Any, shape: tuple[int, ...]) -> Views:
         if len(shape) == 3:
             views = for_views(colour=shape[0] == 3)
         elif len(shape) == 2:
-            views = Compose([step for step, _ in for_data("spoken_digits").kept])
+            tenth = shape[1] // 10
+            views = Compose([Shift(tenth), ColourJitter(0.3, 0.0), Noise(0.005), CutOut(tenth // 2)])  # fmt: skip
         else:
             views = LeaveOut()
     pair = tuple(views) if isinstance(views, (tuple, list)) else (views, views)
