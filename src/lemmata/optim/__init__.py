@@ -12,6 +12,7 @@ __getattr__, __dir__, __all__ = lazily(
     {
         "adaptive": "AdaGrad Adam AdamCIL RMSprop SignSGD",
         "convexity": "ConvexitySearch search_nonconvexity",
+        "curves": "CurveFit ellipse fit_curve fit_ellipse",
         "curvature": "condition_number hessian hessian_product pl_constant smoothness",
         "games": "DescentAscent Lagrangian saddle_point",
         "methods.backtracking": "BackoffDescent LineSearchDescent armijo wolfe",
