@@ -12,6 +12,7 @@ from lemmata.atlas import entry, show
 from lemmata.core.certification.pictures import BLUE, GREEN, GREY, ORANGE, RED, SKY, figure
 from lemmata.embedding import align
 from lemmata.embedding.windows.cooccurrence import CoOccurrence
+from lemmata.linalg.randomized import signs
 from lemmata.reduction.pca import PCA
 from lemmata.text.encoded import encode
 
@@ -131,7 +132,7 @@ def word_map(sentences: int = 400, seed: int = 0):
     ]
     order = [words.index(word) for theme in themes for word in theme]
     U, s, _ = np.linalg.svd(M)
-    Z = U[:, :3] * np.sqrt(s[:3])
+    Z = U[:, :3] * signs(U[:, :3]) * np.sqrt(s[:3])
     flat = PCA(2).fit_transform(Z[order])
     directions = Z[order] / np.linalg.norm(Z[order], axis=1, keepdims=True)
     cosines = directions @ directions.T
@@ -193,7 +194,7 @@ def two_languages(known: int = 12, noise: float = 0.1, seed: int = 0):
         return SimpleNamespace(W=W, share=np.mean(D.argmin(axis=1)[n:] == np.arange(n, 300)))
 
     drawing, axes = figure(1, 3, size=(3.5, 3.4))
-    plane = np.linalg.svd(Y - Y.mean(axis=0), full_matrices=False)[2][:2].T
+    plane = PCA(2).fit(Y).components_.T
     best = rotate(known)
     for ax, left, title in (
         (axes[0], X, "as they are"),

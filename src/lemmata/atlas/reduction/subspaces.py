@@ -11,7 +11,7 @@ from lemmata.atlas import entry, show
 from lemmata.core.certification.pictures import BLUE, GREY, ORANGE, RED, SKY, figure, image_grid
 from lemmata.linalg.power import power_iteration
 from lemmata.linalg.projections import Projection
-from lemmata.linalg.randomized import randomized_svd
+from lemmata.linalg.randomized import randomized_svd, signs
 from lemmata.reduction.dimension import find_knee
 from lemmata.reduction.kernel_pca import KernelPCA
 from lemmata.reduction.pca import PCA
@@ -154,6 +154,7 @@ def circle_to_ellipse(shear: float = 1.0):
     """
     A = np.array([[1.2, shear], [-0.3, 0.8]])
     _U, s, Vt = np.linalg.svd(A)
+    Vt = Vt * signs(Vt.T)[:, None]  # LAPACK chooses either
     t = np.linspace(0, 2 * np.pi, 200)
     circle = np.stack([np.cos(t), np.sin(t)])
     drawing, axes = figure(1, 4, size=(2.8, 3.1))
