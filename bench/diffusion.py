@@ -1,7 +1,7 @@
 """Diffusion models: draws next to data, training next to a loop by hand, and where sampling spends its time.
 
 ./run bench diffusion                                   mixtures in 2-d, digits, speed: some 5 minutes
-./run py -m bench.diffusion fashion --minutes 8         minutes of CPU
+./run py -m bench.diffusion fashion --minutes 10        minutes of CPU
 ./run py -m bench.diffusion equal --minutes 1           five models after equal CPU time, on one thread
 """
 
@@ -75,9 +75,9 @@ def digits(minutes: float) -> None:
 
 
 def fashion(minutes: float) -> None:
-    """As many epochs of 30,000 images as fit into the minutes, at 2.5 ms of CPU an image."""
+    """As many epochs of 30,000 images as fit into the minutes, at 4 ms of CPU an image."""
     X, y, new, wanted = _clothes()
-    epochs = max(1, round(60 * minutes / 2.5e-3 / 30_000))
+    epochs = max(1, round(60 * minutes / 4e-3 / 30_000))
     model = Diffusion(width=24, batch_size=32, max_iter=epochs, test_fraction=0, random_state=0)
     _judge("Fashion-MNIST", model, (X[:30_000], y[:30_000]), (new, wanted))
 
