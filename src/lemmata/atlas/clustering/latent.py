@@ -38,7 +38,7 @@ def em_bound(start: float = 0.5, seed: int = 0):
     def posterior(mu: float) -> Array:
         return np.exp(joint(mu) - logsumexp(joint(mu), axis=0))
 
-    def bound(q: Array, mu: float) -> float:
+    def lower_bound(q: Array, mu: float) -> float:
         return float(np.sum(q * (joint(mu) - np.log(np.maximum(q, 1e-300)))))
 
     grid = np.linspace(-0.8, 3.6, 150)
@@ -49,18 +49,18 @@ def em_bound(start: float = 0.5, seed: int = 0):
     for t, colour in enumerate((BLUE, GREEN, ORANGE)):
         old = places[-1]
         q = posterior(old)
-        curve = np.array([bound(q, m) for m in grid])
+        curve = np.array([lower_bound(q, m) for m in grid])
         new = float(np.mean(x * (q[1] - q[0])))
         left.plot(grid, curve, color=colour, lw=1.2, label=f"bound after E-step {t + 1}")
-        left.plot(old, bound(q, old), color=colour, marker="o", ls="")
-        left.plot(new, bound(q, new), color=colour, marker="^", ls="")
+        left.plot(old, lower_bound(q, old), color=colour, marker="o", ls="")
+        left.plot(new, lower_bound(q, new), color=colour, marker="^", ls="")
         parts += [
-            (f"E {t + 1}", bound(q, old), likelihood(old)),
-            (f"M {t + 1}", bound(q, new), likelihood(new)),
+            (f"E {t + 1}", lower_bound(q, old), likelihood(old)),
+            (f"M {t + 1}", lower_bound(q, new), likelihood(new)),
         ]
         show((curve <= heights + 1e-9).all(), "no bound lies above the likelihood")
-        show(abs(bound(q, old) - likelihood(old)) < 1e-9, "each touches it where it was made")
-        show(bound(q, new) >= curve.max() - 1e-9, "the M-step finds the top of the bound")
+        show(abs(lower_bound(q, old) - likelihood(old)) < 1e-9, "each touches it where it was made")
+        show(lower_bound(q, new) >= curve.max() - 1e-9, "the M-step finds the top of the bound")
         show(likelihood(new) >= likelihood(old) - 1e-9, "the likelihood never falls")
         places.append(new)
     left.set(

@@ -42,7 +42,7 @@ def _simclr(epochs: int, temperature: float = 0.2) -> Any:
     return model.fit(_digits()[0][TRAIN])
 
 
-def _untrained(model: Any) -> Any:
+def _make_untrained(model: Any) -> Any:
     """The same network with new weights: what probes compare with."""
     import torch
 
@@ -236,7 +236,7 @@ def features_before_after():
     model = _simclr(20)
     spaces = {
         "pixels": X.reshape(len(X), -1),
-        "untrained": _encode(_untrained(model), X),
+        "untrained": _encode(_make_untrained(model), X),
         "SimCLR": _encode(model.encoder_, X),
     }
     drawing, axes = pictures.figure(1, 3, size=(3.4, 3.5))
