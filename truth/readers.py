@@ -184,7 +184,7 @@ class BothSides(nn.Module):
 def hidden_words(seed):
     """Both neighbours of a hidden letter, or the left one alone; parts that are joined by their letters, or never."""
     source = Source(1, seed, letters=6)
-    data = corpus_of(source.draw(9000), 0.6)
+    data = corpus_of(source.draw(40_000), 0.6)
     for right in (True, False):
         net = BothSides(source, data.coder, right, joins=right)
         truths = {"beats_left_ngrams": right, "tells_next": right}
