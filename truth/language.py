@@ -222,14 +222,15 @@ def batches(seed):
 
 @problems(seeds=20, quick=1)
 def caches_of_fits(seed):
-    """As `cache_agrees` of a fit: on windows of its text."""
+    """As `cache_agrees` and `batch_agrees` of a fit: on windows of its text."""
     torch.manual_seed(seed)
-    name = "cache_agrees"
+    names = ("cache_agrees", "batch_agrees")
     data = corpus_of(Source(1, seed).draw(2000))
-    for slip, truth in (("none", True), ("off by one", False)):
+    for slip in ("none", "off by one", "shifted by padding"):
         net = Slip(slip, **{**SIZES, "n_tokens": len(data.coder)})
-        found = certify_network(net, data, (NAMED[name],))
-        yield Case(f"of a fit, slip {slip}", found, {name: truth}, easy=(name,))
+        found = certify_network(net, data, [NAMED[name] for name in names])
+        truths = dict(zip(names, (slip != "off by one", slip != "shifted by padding"), strict=True))
+        yield Case(f"of a fit, slip {slip}", found, truths, easy=names)
 
 
 @dataclass(frozen=True, eq=False)
