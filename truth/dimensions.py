@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from lemmata import PCA
-from lemmata.audit.reduction.dimensions import KNEE_CLAIMS, PARALLEL_CLAIMS
+from lemmata.audit.reduction.pca import KNEE_CLAIMS, PARALLEL_CLAIMS
 from lemmata.core.blocks import Blocks
 from lemmata.core.certificate import Fit
 from lemmata.core.certification.checking import check

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from lemmata.audit.reduction.krylov import ARNOLDI_CLAIMS
+from lemmata.audit.optim.krylov import ARNOLDI_CLAIMS
 from lemmata.core.certificate import Fit
 from lemmata.core.certification.checking import check
 from lemmata.linalg import arnoldi

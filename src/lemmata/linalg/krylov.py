@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from lemmata.audit.reduction.krylov import ARNOLDI_CLAIMS
+from lemmata.audit.optim.krylov import ARNOLDI_CLAIMS
 from lemmata.core.certificate import Certificate, Fit, rounding
 from lemmata.core.certification.checking import check
 from lemmata.linalg import _checks as checks

@@ -19,8 +19,13 @@ from typing import Any
 
 import numpy as np
 
-from lemmata.audit.reduction.dimensions import KNEE_CLAIMS, PARALLEL_CLAIMS
-from lemmata.audit.reduction.pca import ITERATIVE_CLAIMS, POWER_CLAIMS, SUBSPACE_CLAIMS
+from lemmata.audit.reduction.pca import (
+    ITERATIVE_CLAIMS,
+    KNEE_CLAIMS,
+    PARALLEL_CLAIMS,
+    POWER_CLAIMS,
+    SUBSPACE_CLAIMS,
+)
 from lemmata.core import common
 from lemmata.core.blocks import Blocks
 from lemmata.core.certification import reduction_costs as costs

@@ -18,6 +18,8 @@ from lemmata.audit.kernel.concentration import (
     samples_needed,
     union_bound,
 )
+from lemmata.audit.predict.neighbours.one_nearest import bound_distance, count_rows, least_constant
+from lemmata.audit.predict.neighbours.one_nearest import draws as nearest_draws
 from lemmata.audit.trust.comparisons import Pairwise, compare_losses, take
 from lemmata.audit.trust.generalisation import (
     LOSSES,
@@ -26,5 +28,3 @@ from lemmata.audit.trust.generalisation import (
     interval,
     interval_of_folds,
 )
-from lemmata.audit.trust.nearest_rows import bound_distance, count_rows, least_constant
-from lemmata.audit.trust.nearest_rows import draws as nearest_draws

@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils import check_X_y
 
-from lemmata.audit.trust.nearest_rows import NEIGHBOUR_BOUND_CLAIMS
+from lemmata.audit.predict.neighbours.one_nearest import NEIGHBOUR_BOUND_CLAIMS
 from lemmata.core.certificate import Certificate, Fit
 from lemmata.core.certification.checking import check
 from lemmata.trust.bounds import (

@@ -20,7 +20,7 @@ LEAST = 1e-11  # of the values: rounding that neighbours may happen not to show
 
 
 def excess_of(f, x: Array, y: Array, t: float) -> float:
-    """How far f lies above its chord between x and y, at the share t."""
+    """Return how far f lies above its chord between x and y, at the share t."""
     return f((1 - t) * x + t * y) - ((1 - t) * f(x) + t * f(y))
 
 

@@ -16,7 +16,7 @@ SMALL = 1e-8  # of the size of the matrix, as its products show it
 
 
 @k.fact(cost=lambda fit: 2.0 * np.size(fit.vectors))
-def measured(fit: k.Fit) -> tuple[np.ndarray, float]:
+def measure(fit: k.Fit) -> tuple[np.ndarray, float]:
     """Return ‖Ax − θx‖ of each pair, and the largest ‖Ax‖: how large A is seen to be."""
     X, theta = np.asarray(fit.vectors, complex), np.asarray(fit.values, complex)
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -28,9 +28,9 @@ def measured(fit: k.Fit) -> tuple[np.ndarray, float]:
     return np.linalg.norm(AX - X * theta, axis=0), size
 
 
-@k.proved("each pair has the residual that is stated", SOURCE, needs=(measured,))
+@k.proved("each pair has the residual that is stated", SOURCE, needs=(measure,))
 def residuals_stated(fit):
-    found, size = measured(fit)
+    found, size = measure(fit)
     terms = fit.A.shape[0] + np.size(fit.values)
     apart = float(np.max(np.abs(found - np.asarray(fit.residuals))))
     bound = k.rounding(np.float64, terms) * size
@@ -40,10 +40,10 @@ def residuals_stated(fit):
 @k.rule_of_thumb(
     "each is an eigenvalue of a matrix within 1e-8 of the size of this one",
     SOURCE,
-    needs=(measured,),
+    needs=(measure,),
 )
 def eigenpairs_close(fit):
-    found, size = measured(fit)
+    found, size = measure(fit)
     advice = "raise m, or restart from the sum of the vectors that are wanted"
     return k.at_most(float(found.max()), SMALL * size, advice, "|Ax − θx|")
 
