@@ -92,6 +92,9 @@ def cuts(seed: int) -> Iterator[Case]:
     for linkage in ("ward", "average"):
         found = AgglomerativeClustering(k, linkage=linkage).fit(clouds).certify(clouds)
         yield Case(f"clouds, {linkage}", found, {"cut_stable": True, "distances_kept": True}, easy=("cut_stable",))  # fmt: skip
+    by_lot = AgglomerativeClustering(k, linkage="average").fit(clouds)
+    by_lot.children_ = merge_first((0, 1), n, rng)
+    yield Case("merged by lot", by_lot.certify(clouds), {"distances_kept": False}, easy=("distances_kept",))  # fmt: skip
     noise = rng.uniform(size=(n, 6))
     found = AgglomerativeClustering(8).fit(noise).certify(noise)
     yield Case("one cloud in eight", found, {"cut_stable": False}, easy=("cut_stable",))
