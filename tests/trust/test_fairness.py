@@ -15,8 +15,8 @@ from sklearn.svm import LinearSVC
 
 import lemmata
 from lemmata import data, trust
-from lemmata.audit.trust.group_counts import RATES, GroupCounts, Rate
-from lemmata.audit.trust.group_gaps import gaps_between
+from lemmata.audit.trust.fair.counts import RATES, GroupCounts, Rate
+from lemmata.audit.trust.fair.gaps import gaps_between
 from lemmata.trust.fair.counts import check_people, encode_groups
 from lemmata.trust.fair.scores import ScoreBins
 

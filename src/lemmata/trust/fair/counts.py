@@ -10,11 +10,12 @@ import pyarrow as pa
 from sklearn.utils import column_or_1d
 from sklearn.utils.validation import check_consistent_length
 
+from lemmata.audit.trust.fair.counts import RATES, GroupCounts
+from lemmata.audit.trust.fair.gaps import Gaps, gaps_at_once
+
 # ruff: noqa: F401
-from lemmata.audit.trust.fair_logistic import BOUNDED_CLAIMS, covariance_rows
-from lemmata.audit.trust.fair_thresholds import EQUALISED, THRESHOLD_CLAIMS, GroupCurve, curves_of
-from lemmata.audit.trust.group_counts import RATES, GroupCounts
-from lemmata.audit.trust.group_gaps import Gaps, gaps_at_once
+from lemmata.audit.trust.fair.logistic import BOUNDED_CLAIMS, covariance_rows
+from lemmata.audit.trust.fair.thresholds import EQUALISED, THRESHOLD_CLAIMS, GroupCurve, curves_of
 
 Array = np.ndarray
 

@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from lemmata.audit.trust.fairness import FAIRNESS_CLAIMS
+from lemmata.audit.trust.fair.fairness import FAIRNESS_CLAIMS
 from lemmata.core.certificate import Certificate, Fit
 from lemmata.core.certification.checking import check
 from lemmata.trust.bounds import checked_risk

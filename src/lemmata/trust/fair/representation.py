@@ -28,7 +28,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from lemmata.audit.trust.fairness import CODE_CLAIMS
+from lemmata.audit.trust.fair.fairness import CODE_CLAIMS
 from lemmata.core.certificate import Certificate, Fit
 from lemmata.core.certification.checking import check
 from lemmata.registry import require

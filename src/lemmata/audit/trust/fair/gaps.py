@@ -22,7 +22,7 @@ from scipy.special import betainc, ndtri, ndtri_exp
 from scipy.stats import chi2
 
 from lemmata.audit.kernel.concentration import clopper_pearson
-from lemmata.audit.trust.group_counts import GroupCounts, Rate
+from lemmata.audit.trust.fair.counts import GroupCounts, Rate
 
 Array = np.ndarray
 

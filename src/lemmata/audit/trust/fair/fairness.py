@@ -25,9 +25,9 @@ import numpy as np
 from scipy.special import ndtri
 
 from lemmata.audit.kernel import claims as k
+from lemmata.audit.trust.fair.counts import DRAWN, GroupCounts, Rate
+from lemmata.audit.trust.fair.gaps import Gaps, gaps_at_once, gaps_between
 from lemmata.audit.trust.generalisation import at_asked_confidence, condition_of, rows_unseen
-from lemmata.audit.trust.group_counts import DRAWN, GroupCounts, Rate
-from lemmata.audit.trust.group_gaps import Gaps, gaps_at_once, gaps_between
 
 Array = np.ndarray
 

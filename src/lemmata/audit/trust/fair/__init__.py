@@ -1,0 +1,1 @@
+"""Claims about decisions on people in groups."""
