@@ -1,8 +1,6 @@
 """The site builds without a warning, from docs/, docstrings and examples; a slip in one of them fails with file and line."""
 
-import fcntl
 import json
-import os
 import re
 import shutil
 import subprocess
@@ -16,26 +14,10 @@ sys.path.insert(0, str(Path(__file__).parents[2]))  # tools/ stands next to test
 from lemmata import registry
 from tools import tables
 from tools.site import reference, staging
-from tools.site.__main__ import SITE, build
 from tools.site.choosing import cost_of, write_table
 
 pytest.importorskip("sphinx")
 ROOT = Path(__file__).parents[2]
-
-
-@pytest.fixture(scope="module")
-def site():
-    """The folder of the built site; examples are shown, not run. It is built once, whatever the number of workers."""
-    run = os.environ.get("PYTEST_XDIST_TESTRUNUID", str(os.getpid()))
-    (ROOT / "build").mkdir(exist_ok=True)
-    with (ROOT / "build" / "lock").open("a+") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        lock.seek(0)
-        if lock.read() != run:
-            lock.truncate(0)
-            assert build(quick=True) == 0
-            lock.write(run)
-    return SITE
 
 
 def test_every_public_name_has_a_page_and_every_model_its_claims(site):

@@ -30,7 +30,7 @@ COSTS = {
     "TokenClassifier SpanFinder",
     "|Ω|k² a sweep": "ALS",
     "|Ω|k an epoch": "SGDFactorization",
-    "|Ω|k a step, with an SVD of rank k": "SoftImpute SingularValueThresholding SingularValueProjection ImputedSVD",
+    "|Ω|k a step, with an SVD of rank k": "SoftImpute SingularValueThresholding SingularValueProjection ImputedSVD NuclearBall",
     "|Ω| a step": "MeanRatings RankOne",
     "tokens · k a sweep": "LDA LatentDirichletAllocation PLSA",
     "L · window · k an epoch": "SkipGram SentenceEmbedding FastTextClassifier",

@@ -172,11 +172,11 @@ class NuclearBall(CompletionModel):
         Of X, descending.
     radius_ : float
         r as used.
-    mean_, row_bias_, column_bias_, row_scale_, column_scale_
+    mean_, row_bias_, column_bias_, row_scale_, column_scale_ : float, (n,), (m,), (n,), (m,)
         What was taken out.
     loss_ : float
         ½‖Π_Ω(A − X)‖², of what centring left.
-    reg_, weighted_reg_
+    reg_, weighted_reg_ : float
         0: nothing is penalised.
     observed_, n_features_in_, n_iter_, trace_, stopped_, certificate_
         `trace_` has the `gap` of every step.

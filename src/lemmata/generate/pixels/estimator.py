@@ -202,7 +202,7 @@ class PixelCNN(LevelModel, Generative):
         The rate falls to 0 over `max_iter` epochs; see `NeuralClassifier` for others.""")
     warmup: float = parameter(0.02, NONNEGATIVE).doc("""
         The share of the run in which the rate rises from 0; from 1 on, so many updates.""")
-    max_iter: int = common.max_iter(20).doc("Epochs.")
+    max_iter: int = common.max_iter(20).doc("Epochs at most.")
 
     stored: ClassVar[Mapping[str, str | type]] = STORED
 
@@ -249,7 +249,7 @@ class WaveNet(LevelModel, Generative):
     spacing: str = parameter("mu-law", choice("mu-law", "even"), before="optimizer").doc("""
         Of K levels: by the μ-law, ± ((1 + μ)^|u| − 1)/μ of even u and μ = 255, finer where sounds are quiet,
         up to the largest size of X; or even, from its least to its largest number.""")  # fmt: skip
-    channels: int = as_in(PixelCNN, "channels").doc("Features.")
+    channels: int = as_in(PixelCNN, "channels").doc("Features of each sample inside.")
     n_blocks: int = parameter(8, COUNT, before="optimizer").doc("""
         Gated residual blocks of dilation 1, 2, 4, …, which see 2^n_blocks samples back.""")
     hidden: int = as_in(PixelCNN, "hidden")
