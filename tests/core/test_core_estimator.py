@@ -615,7 +615,7 @@ def test_what_is_not_finite_is_named_with_its_place(name, value, word):
 
 def test_the_box_in_a_notebook_shows_the_verdict_and_links_to_the_docs():
     model = lemmata.PCA(2)
-    assert "certificate" not in model._repr_mimebundle_()["text/html"]
+    assert "certificate: " not in model._repr_mimebundle_()["text/html"]
     model.fit(np.random.default_rng(0).normal(size=(30, 4)))
     box = model._repr_mimebundle_()["text/html"]
     assert "certificate: " in box

@@ -205,10 +205,11 @@ def fit_ellipse(points: Any, *, tol: float = 1e-10, max_iter: int = 300) -> Curv
     # a point at a random angle has the variance a²/2 along an axis
     start = [*centre, *np.sqrt(2 * variances[::-1]), np.arctan2(axes[1, 1], axes[0, 1])]
     found = fit_curve(X, ellipse, start, tol=tol, max_iter=max_iter)
-    return replace(found, **_in_order(found))
+    theta, t = _in_order(found)
+    return replace(found, theta_=theta, t_=t)
 
 
-def _in_order(found: CurveFit) -> dict[str, Array]:
+def _in_order(found: CurveFit) -> tuple[Array, Array]:
     """The same ellipse with half axes > 0, the longer first, and the t that go with it."""
     (x, y, a, b, angle), t = found.theta_, found.t_
     if a < 0:
@@ -218,7 +219,4 @@ def _in_order(found: CurveFit) -> dict[str, Array]:
     if a < b:
         a, b, angle, t = b, a, angle + np.pi / 2, t - 0.25
     turns = np.ceil(angle / np.pi - 0.5)
-    return {
-        "theta_": np.array([x, y, a, b, angle - turns * np.pi]),
-        "t_": (t + 0.5 * turns) % 1.0,
-    }
+    return np.array([x, y, a, b, angle - turns * np.pi]), (t + 0.5 * turns) % 1.0

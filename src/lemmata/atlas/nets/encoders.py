@@ -160,7 +160,11 @@ def _follow(kind: str, updates: int = 300) -> tuple[list[float], Array]:
         else:
             t, t_plus = (z, z_plus) if "without" in kind else target(both).detach().chunk(2)
             pairs = ((predictor(z), t_plus), (predictor(z_plus), t))
-            value = sum((2 - 2 * torch.cosine_similarity(p, other)).mean() for p, other in pairs)
+            value = (
+                torch.stack([2 - 2 * torch.cosine_similarity(*pair) for pair in pairs])
+                .sum(0)
+                .mean()
+            )
         optimizer.zero_grad()
         value.backward()
         optimizer.step()

@@ -34,7 +34,8 @@ def scale_of(fit: k.Fit) -> float:
 def nearest_found(fit):
     """On an even grid; the excess is that of the mean distance. A nearer point is a proof, none is none."""
     own = distances(fit, np.asarray(fit.t_))
-    grid = fit.curve(np.linspace(*fit.span, GRID), fit.theta_)
+    first, last = fit.span
+    grid = fit.curve(np.linspace(first, last, GRID), fit.theta_)
     least = np.array([np.linalg.norm(grid - x, axis=1).min() for x in fit.points_])
     excess = float(np.maximum(own - least, 0.0).mean())
     bound = NEARER * float(own.mean()) + 1e-7 * scale_of(fit)
@@ -56,8 +57,8 @@ def parameters_settled(fit):
         h = np.zeros(len(theta))
         h[j] = STEP * max(1.0, abs(theta[j]))
         move = (fit.curve(t, theta + h) - fit.curve(t, theta - h)).ravel()
-        size = float(np.linalg.norm(move))
-        worst = max(worst, abs(float(r @ move)) / (size * np.linalg.norm(r)) if size > 0 else 0.0)
+        size = float(np.linalg.norm(move) * np.linalg.norm(r))
+        worst = max(worst, abs(float(r @ move)) / size if size > 0 else 0.0)
     return k.at_most(worst, STEEP, "raise max_iter, or start elsewhere", unit="cosine")
 
 

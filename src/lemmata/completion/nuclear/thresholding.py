@@ -40,7 +40,7 @@ from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
-from scipy.linalg.blas import daxpy
+from scipy.linalg import get_blas_funcs
 
 from lemmata.audit.completion.optimality.nuclear_norm import THRESHOLDING_CLAIMS
 from lemmata.completion.base import CompletionModel
@@ -219,14 +219,14 @@ class ThresholdingAlgorithm:
 
 def ascent(gradient: Array, moves: tuple[Move, ...], length: float) -> Array:
     """H∇ by the two loops of L-BFGS: undo the moves from the last to the first, step, and put them back."""
-    found = gradient.copy()
+    found, add = gradient.copy(), get_blas_funcs("axpy", (gradient,))  # in place
     shares = [0.0] * len(moves)
     for at in reversed(range(len(moves))):
         shares[at] = _dot(moves[at].along, found) / moves[at].bend
-        found = daxpy(moves[at].fall, found, a=-shares[at])  # in place
+        found = add(moves[at].fall, found, a=-shares[at])
     found *= length
     for move, share in zip(moves, shares, strict=True):
-        found = daxpy(move.along, found, a=share - _dot(move.fall, found) / move.bend)
+        found = add(move.along, found, a=share - _dot(move.fall, found) / move.bend)
     return found
 
 
