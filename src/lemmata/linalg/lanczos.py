@@ -185,6 +185,8 @@ class LanczosAlgorithm:
             raise ValueError(f"a basis of shapes {shapes}, next to {state.next.shape}.")
         if sum(shape[1] for shape in shapes) != state.dim:
             raise ValueError(f"a basis of shapes {shapes} for {state.dim} vectors.")
+        if not all(np.isfinite(piece).all() for piece in state.basis):
+            raise ValueError("its basis is not all finite numbers.")
 
     def init(self, A: Any, rng: np.random.Generator) -> LanczosState:
         """A random block, grown until its Krylov space has k dimensions: the first state with k Ritz pairs."""
