@@ -82,7 +82,7 @@ def wikitext() -> LabelledText:
 def _encode(path: str) -> EncodedText:
     from lemmata.data import wikitext_2
 
-    (running,) = wikitext_2("train").texts or ()
+    (running,) = wikitext_2("train").texts
     return text.encode(running.splitlines(), min_count=5)
 
 
