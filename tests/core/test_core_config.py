@@ -7,6 +7,7 @@ import sys
 import numpy as np
 import pytest
 from joblib import Parallel, delayed
+from joblib.externals.loky import get_reusable_executor
 from sklearn.base import clone
 from sklearn.pipeline import make_pipeline
 
@@ -72,7 +73,18 @@ def test_settings_that_come_back_or_from_a_file_change_nothing():
     for sender in (os.getpid(), 1_234_567):
         with as_sent({**settings, "sender": sender}):
             assert checks_in_fit()
-    assert sent_along() == {}
+    assert set(sent_along()) <= {"sender"}
+
+
+def test_a_worker_that_was_started_inside_does_not_keep_the_setting():
+    get_reusable_executor().shutdown(wait=True)
+    pipeline = make_pipeline(lemmata.PCA(2))
+    with Parallel(n_jobs=2) as workers:
+        with lemmata.config(certificate=False):
+            off = workers(delayed(held_in_pipeline)(pipeline) for _ in range(2))
+        on = workers(delayed(held_in_pipeline)(pipeline) for _ in range(2))
+    assert off == [[], []]
+    assert all(on)
 
 
 def test_a_model_that_came_back_from_a_worker_does_not_remember_the_setting():

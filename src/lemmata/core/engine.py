@@ -352,6 +352,11 @@ def _hint() -> str:
 CERTIFICATE = "LEMMATA_CERTIFICATE"
 SEARCHES = "LEMMATA_SEARCHES"
 MAIN_SHARE = "LEMMATA_SHARE"
+SENT = (CERTIFICATE, SEARCHES, COMPILE, MAIN_SHARE)
+
+_ever_changed = (
+    threading.Event()
+)  # a worker may have been started with settings that no longer hold
 
 
 def checks_in_fit() -> bool:
@@ -400,37 +405,39 @@ def config(
         if not 0 <= main_share < float("inf"):
             raise ValueError(f"main_share={main_share!r} is not accepted; pass a number >= 0.")
         changes[MAIN_SHARE] = repr(float(main_share))
+    _ever_changed.set()
     with _environment(changes):
         yield
 
 
 @contextmanager
-def _environment(changes: dict[str, str]) -> Iterator[None]:
+def _environment(changes: Mapping[str, str | None]) -> Iterator[None]:
     before = {name: os.environ.get(name) for name in changes}
-    os.environ.update(changes)
+    _set_environment(changes)
     try:
         yield
     finally:
-        for name, value in before.items():
-            if value is None:
-                os.environ.pop(name, None)
-            else:
-                os.environ[name] = value
+        _set_environment(before)
+
+
+def _set_environment(values: Mapping[str, str | None]) -> None:
+    for name, value in values.items():
+        if value is None:
+            os.environ.pop(name, None)
+        else:
+            os.environ[name] = value
 
 
 def sent_along(received: Mapping[str, str | int] | None = None) -> Mapping[str, str | int]:
     """Return what a model takes with it to another process: the settings that were made here, and where here is.
 
-    A worker passes on what it received from its parent; anybody else says what is set now.
+    A worker passes on what it received from its parent; anybody else says what is set now. That nothing is set is sent too
+    once `config` was used: a worker that was started inside of its block would keep those settings.
     """
     if received and received.get("sender") == os.getppid():
         return received
-    made = {
-        name: os.environ[name]
-        for name in (CERTIFICATE, SEARCHES, COMPILE, MAIN_SHARE)
-        if name in os.environ
-    }
-    return {**made, "sender": os.getpid()} if made else {}
+    made = {name: os.environ[name] for name in SENT if name in os.environ}
+    return {**made, "sender": os.getpid()} if made or _ever_changed.is_set() else {}
 
 
 @contextmanager
@@ -439,5 +446,5 @@ def as_sent(settings: Mapping[str, str | int]) -> Iterator[None]:
     if not settings or settings.get("sender") != os.getppid():
         yield
         return
-    with _environment({name: str(value) for name, value in settings.items() if name != "sender"}):
+    with _environment({name: str(settings[name]) if name in settings else None for name in SENT}):
         yield
