@@ -12,6 +12,8 @@ Settings were chosen on training text alone. Seconds and minutes are of CPU, one
 from __future__ import annotations
 
 import argparse
+import copy
+import json
 import math
 import time
 
@@ -21,13 +23,20 @@ from torch import nn
 from torch.nn import functional as F
 
 from lemmata import GPT, NGram, config
+from lemmata.audit.kernel.claims import Fit
+from lemmata.audit.language.models import beats_ngrams
+from lemmata.audit.language.ngrams import best_ngram
 from lemmata.data import tiny_shakespeare, wikitext_2
-from lemmata.language import GPTNet, Words
-from lemmata.language.corpus import Corpus
+from lemmata.language import BytePairs, GPTNet, Words
+from lemmata.language.corpus import Corpus, split_texts
 from lemmata.language.gpt import CachedStep
 
 # updates of few windows learn more in minutes than large ones
 FAST = {"context": 64, "batch_size": 12, "random_state": 0}
+PIECES = {
+    "tokens": BytePairs(4000), "width": 256, "context": 128, "batch_size": 8, "dropout": 0.1, "learning_rate": 1e-3,
+    "precision": "bfloat16", "test_fraction": 0.0, "random_state": 0,
+}  # fmt: skip
 
 
 def timed(work):
@@ -50,13 +59,15 @@ def ngrams() -> None:
 
 def epochs_for(model: GPT, tokens: int, minutes: float) -> int:
     """The number of epochs that fit into some minutes of CPU, by the time of 20 updates."""
-    net = GPTNet(len(model.tokens_), model.width, model.depth, model.heads, model.context)
+    net = GPTNet(len(model.tokens_), model.width, model.depth, model.heads, model.context, model.dropout)  # fmt: skip
     x = torch.randint(6, len(model.tokens_), (model.batch_size, model.context))
-    optimizer = torch.optim.AdamW(net.parameters())
+    optimizer = torch.optim.AdamW(net.parameters(), fused=True)
 
     def update():
         optimizer.zero_grad()
-        net.loss(x, x).mean().backward()
+        with torch.autocast("cpu", torch.bfloat16, enabled=model.precision == "bfloat16"):
+            loss = net.loss(x, x).mean()
+        loss.backward()
         optimizer.step()
 
     update()
@@ -64,71 +75,146 @@ def epochs_for(model: GPT, tokens: int, minutes: float) -> int:
     for _ in range(20):
         update()
     per_token = (time.process_time() - begin) / (20 * x.numel())
-    print(f"  {1 / per_token:,.0f} tokens per second of CPU")
-    return max(1, int(60 * minutes / (per_token * tokens)))
+    print(f"  {1 / per_token:,.0f} tokens per second of CPU", flush=True)
+    return max(1, round(60 * minutes / (per_token * tokens)))
 
 
-def shakespeare(minutes: float = 6.0) -> None:
+class Curve:
+    """Print what a run reaches after so many minutes of CPU each; the time of judging does not count."""
+
+    def __init__(self, judge, every: float):
+        self.judge, self.every, self.judging, self.due = judge, 60 * every, 0.0, 60 * every
+        self.begin = time.process_time()
+
+    @property
+    def seconds(self) -> float:
+        return time.process_time() - self.begin - self.judging
+
+    def __call__(self, solution) -> None:
+        if (now := self.seconds) >= self.due:
+            net = getattr(solution, "attributes", {"module_": solution})["module_"]
+            found, _, cpu = timed(lambda: self.judge(net))
+            print(f"  {now / 60:5.1f} minutes: {found}", flush=True)
+            self.judging, self.due = self.judging + cpu, self.due + self.every
+
+
+def shakespeare(minutes: float = 6.0, slope: bool = False, **settings) -> None:
     text = tiny_shakespeare().texts
+    text = split_texts(text, 0.1)[0] if slope else text  # judged on the end of the training text
     with config(certificate=False):
-        model = GPT(**FAST)
+        model = GPT(**{**FAST, **settings})
         data = model._validate_rows(text)
+        counted: dict = {}
+
+        def judge(net) -> str:
+            fit = Fit(None, data, attributes={"module_": net, "tokens_": model.tokens_})
+            fit.facts.update(counted)
+            found = beats_ngrams.check(fit)
+            counted.update({best_ngram: fit.facts[best_ngram]})
+            return f"beats_ngrams {found.verdict}, {found.measured:.3g}; {found.note}"
+
         model.set_params(max_iter=epochs_for(model, data.n_tokens, minutes))
-        _, _, cpu = timed(lambda: model.fit(text))
-    print(f"Shakespeare, {model.max_iter} epochs in {cpu:.0f} s of CPU: {model.test_loss_:.3f} nats", flush=True)  # fmt: skip
-    claim = model.certify(text, seconds=600)["beats_ngrams"]
-    print(f"  beats_ngrams {claim.verdict}: {claim.numbers} ({claim.note})")
+        curve = Curve(judge, minutes / 5)
+        model.set_params(callbacks=[curve])
+        model.fit(text)
+    print(f"Shakespeare, {model.max_iter} epochs in {curve.seconds:.0f} s of CPU: {judge(model.module_)}")  # fmt: skip
 
 
 class LSTM(nn.Module):
     """torch's LSTM with a tied table, of about as many weights as the transformer."""
 
-    def __init__(self, n_tokens: int, width: int, depth: int):
+    def __init__(self, n_tokens: int, width: int = 400, depth: int = 2, dropout: float = 0.1):
         super().__init__()
-        self.table = nn.Embedding(n_tokens, width)
-        self.layers = nn.LSTM(width, width, depth, batch_first=True)
+        self.table, self.dropout = nn.Embedding(n_tokens, width), nn.Dropout(dropout)
+        self.layers = nn.LSTM(width, width, depth, batch_first=True, dropout=dropout)
         nn.init.normal_(self.table.weight, std=width**-0.5)
 
-    def forward(self, x):
-        return F.linear(self.layers(self.table(x) * self.table.embedding_dim**0.5)[0], self.table.weight)  # fmt: skip
+    def forward(self, x, past=None):
+        z, past = self.layers(self.dropout(self.table(x) * self.table.embedding_dim**0.5), past)
+        return F.linear(self.dropout(z), self.table.weight), past
 
 
-def train_lstm(corpus: Corpus, seconds: float, length: int = 64, rows: int = 12) -> LSTM:
+def train_lstm(
+    stream, n_tokens, seconds, curve, rate: float, length: int = 64, rows: int = 16
+) -> LSTM:
+    """As many rows of consecutive text side by side, which keep their state from update to update."""
     torch.manual_seed(0)
-    net, rng = LSTM(len(corpus.coder), 128, 6), np.random.default_rng(0)
-    optimizer = torch.optim.AdamW(net.parameters(), lr=2e-3, weight_decay=0.01)
-    begin, stream = time.process_time(), corpus.stream()
-    while (done := (time.process_time() - begin) / seconds) < 1:
+    net, rng = LSTM(n_tokens), np.random.default_rng(0)
+    optimizer = torch.optim.AdamW(net.parameters(), lr=rate, weight_decay=0.01, fused=True)
+    print(f"  {sum(w.numel() for w in net.parameters()):,} weights in the LSTM", flush=True)
+    at = size = 0
+    while (done := curve.seconds / seconds) < 1:
+        if at + length >= size:  # another epoch, cut elsewhere
+            rolled = np.roll(stream, rng.integers(len(stream)))
+            side = torch.from_numpy(rolled[: len(rolled) // rows * rows].reshape(rows, -1)).long()
+            at, size, past = 0, side.shape[1], None
         for group in optimizer.param_groups:
-            group["lr"] = 2e-3 * 0.5 * (1 + math.cos(math.pi * done))
-        at = rng.integers(len(stream) - length - 1, size=rows)
-        windows = torch.from_numpy(stream[at[:, None] + np.arange(length + 1)]).long()
-        loss = F.cross_entropy(net(windows[:, :-1]).flatten(0, 1), windows[:, 1:].flatten())
+            group["lr"] = rate * min(done / 0.02, 0.5 * (1 + math.cos(math.pi * done)))
+        x, y = side[:, at : at + length], side[:, at + 1 : at + length + 1]
+        with torch.autocast("cpu", torch.bfloat16):
+            scores, past = net(x, past)
+        past = tuple(one.detach() for one in past)
+        loss = F.cross_entropy(scores.float().flatten(0, 1), y.flatten())
         optimizer.zero_grad()
         loss.backward()
         nn.utils.clip_grad_norm_(net.parameters(), 1.0)
         optimizer.step()
+        at += length
+        curve(net)
     return net.eval()
 
 
-def words(minutes: float = 60.0) -> None:
-    train, test = wikitext_2().texts, wikitext_2("test").texts
-    with config(certificate=False):
-        model = GPT(**FAST, tokens=Words(), test_fraction=0.0, dropout=0.1)
-        data = model._validate_rows(train)
-        model.set_params(max_iter=epochs_for(model, data.n_tokens, minutes))
-        _, _, cpu = timed(lambda: model.fit(train))
-    found = model.perplexity(test)
-    print(f"WikiText-2, GPT, {model.max_iter} epochs in {cpu:.0f} s of CPU: {found['token']:.1f} per word")  # fmt: skip
-    net, corpus = train_lstm(data, cpu), Corpus.of(test, model.tokens_)
-    stream, total = torch.from_numpy(corpus.stream()).long(), 0.0
+def lstm_nats(net: LSTM, stream, rows: int = 64, before: int = 128) -> float:
+    """Sum of −ln P of a text: pieces side by side, each after so many tokens that do not count."""
+    size = -(-(len(stream) - 1) // rows)
+    full = np.concatenate([np.full(before, stream[0]), stream, np.full(rows * size + 1 - len(stream), -100)])  # fmt: skip
+    side = torch.from_numpy(full[np.arange(rows)[:, None] * size + np.arange(before + size + 1)]).long()  # fmt: skip
+    net.eval()
+    total, past = 0.0, None
     with torch.no_grad():
-        for at in range(0, len(stream) - 1, 512):
-            part = stream[max(0, at - 64) : at + 513]
-            counted = min(512, len(stream) - 1 - at)
-            scores = net(part[None, :-1])[0, -counted:]
-            total += float(F.cross_entropy(scores, part[-counted:], reduction="sum"))
-    print(f"WikiText-2, torch's LSTM of as long: {math.exp(total / (len(stream) - 1)):.1f} per word")  # fmt: skip
+        for at in range(0, before + size, 128):
+            x, y = side[:, at : min(at + 128, before + size)], side[:, at + 1 : at + 129]
+            scores, past = net(x.clamp_min(0), past)
+            skip = min(max(before - at, 0), x.shape[1])
+            scores, y = scores[:, skip:].flatten(0, 1), y[:, skip:].flatten()
+            total += float(F.cross_entropy(scores, y, reduction="sum", ignore_index=-100))
+    net.train()
+    return total
+
+
+def words(minutes: float = 60.0, slope: bool = False, peer: bool = False, **settings) -> None:
+    """Pieces of words predict each other; nats of all pieces, divided by words and line ends, are those per word."""
+    train, held, test = (wikitext_2(part).texts for part in ("train", "valid", "test"))
+    held = (held[0][: len(held[0]) // 4],)  # judging costs time
+    count = {part: len(Words().learn(part).encode(part[0])) + 1 for part in (held, test)}
+    with config(certificate=False):
+        rate = settings.pop("learning_rate", None)
+        model = GPT(**{**PIECES, **({} if rate is None else {"learning_rate": rate}), **settings})
+        data = model._validate_rows(train)
+    corpora = {part: Corpus.of(part, model.tokens_) for part in (held, test)}
+
+    def judge(net, part=held) -> str:
+        if peer:
+            nats = lstm_nats(net, corpora[part].stream())
+        else:
+            judging = copy.copy(model)
+            judging.module_ = net
+            nats = float(judging._token_losses(corpora[part]).sum())
+        return f"perplexity {math.exp(nats / count[part]):.1f} per word"
+
+    curve = Curve(judge, minutes / 5)
+    if peer:
+        net = train_lstm(data.stream(), len(model.tokens_), 60 * minutes, curve, rate or 2e-3)
+    else:
+        model.set_params(max_iter=epochs_for(model, data.n_tokens, minutes), callbacks=[curve])
+        with config(certificate=False):
+            curve.begin = time.process_time()
+            net = model.fit(train).module_
+        print(f"  {sum(w.numel() for w in net.parameters()):,} weights, {model.max_iter} epochs")
+    name, cpu = "torch's LSTM" if peer else "GPT", curve.seconds
+    print(f"WikiText-2, {name}, {cpu:.0f} s of CPU: validation {judge(net)}", flush=True)
+    if not slope:
+        print(f"WikiText-2, {name}: test {judge(net, test)}")
 
 
 def draw_cached(net, tokens) -> None:
@@ -207,16 +293,21 @@ def by_hand(model: GPT, text: list[str]) -> None:
 
 
 PARTS = {"ngrams": ngrams, "shakespeare": shakespeare, "words": words, "sampling": sampling, "overhead": overhead}  # fmt: skip
+TIMED = "shakespeare", "words"
 
 
 def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m bench.language", description=__doc__)
     parser.add_argument("part", nargs="*", choices=[*PARTS, []], help="by default all but words")
     parser.add_argument("--minutes", type=float, help="of training")
+    parser.add_argument("--slope", action="store_true", help="judge on text kept for choosing")
+    parser.add_argument("--peer", action="store_true", help="words: torch's LSTM instead")
+    parser.add_argument("--set", nargs="*", default=[], help="parameters of GPT, width=192")
     asked = parser.parse_args([] if arguments is None else arguments)
+    options = {name: json.loads(value) for name, value in (one.split("=") for one in asked.set)}
+    options |= {name: given for name in ("minutes", "slope", "peer") if (given := getattr(asked, name))}  # fmt: skip
     for name in asked.part or [one for one in PARTS if one != "words"]:
-        timed_part = name in ("shakespeare", "words") and asked.minutes is not None
-        PARTS[name](asked.minutes) if timed_part else PARTS[name]()
+        PARTS[name](**(options if name in TIMED else {}))
 
 
 if __name__ == "__main__":
