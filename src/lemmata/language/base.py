@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from numbers import Integral, Real
+from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
@@ -35,6 +35,7 @@ from lemmata.core.validation import Interval
 from lemmata.language.corpus import Corpus, read_texts, split_texts
 from lemmata.language.sampling import (
     Step,
+    check_counts,
     check_sampling,
     continue_rows,
     draw_tokens,
@@ -75,13 +76,10 @@ class TextPerplexity(Mapping):
         return len(self.per)
 
     def __str__(self) -> str:
-        lines = (
-            f"per {unit:<10} {value:12,.4g}   ({low:,.4g} to {high:,.4g})"
-            for (unit, value), (low, high) in zip(
-                self.per.items(), self.interval.values(), strict=True
-            )
+        return "\n".join(
+            f"per {unit:<10} {self.per[unit]:12,.4g}   ({low:,.4g} to {high:,.4g})"
+            for unit, (low, high) in self.interval.items()
         )
-        return "\n".join(lines)
 
     @classmethod
     def of(cls, losses: Array, units: Mapping[str, int]) -> TextPerplexity:
@@ -341,9 +339,7 @@ class LanguageModel(TextModel):
             With a number the draws repeat; None is the `random_state` of the model.
         """
         check_is_fitted(self)
-        for name, value in (("n_samples", n_samples), ("length", length)):
-            if not isinstance(value, Integral) or isinstance(value, bool) or value < 1:
-                raise ValueError(f"{name}={value!r}; pass a whole number >= 1.")
+        check_counts(n_samples=n_samples, length=length)
         check_sampling(temperature, top_k, top_p, len(self.tokens_))
         if stop is not None and not (isinstance(stop, str) and stop):
             raise ValueError(f"stop={stop!r}; pass a text of one character and more, or None.")
@@ -364,9 +360,7 @@ class LanguageModel(TextModel):
     def complete(self: Any, prompt: str, length: int = 20, beams: int = 4) -> list[tuple[str, float]]:  # fmt: skip
         """The likeliest continuations found by beam search, each with ln P given the prompt; the best first."""
         check_is_fitted(self)
-        for name, value in (("beams", beams), ("length", length)):
-            if not isinstance(value, Integral) or isinstance(value, bool) or value < 1:
-                raise ValueError(f"{name}={value!r}; pass a whole number >= 1.")
+        check_counts(beams=beams, length=length)
         if beams > len(self.tokens_):
             raise ValueError(f"beams={beams} exceeds the {len(self.tokens_):,} tokens; pass fewer.")
         first, inner = self._prompt(prompt), self._step(1)

@@ -38,6 +38,12 @@ from lemmata.nets.training.losses import CrossEntropy, Terms
 PLACES = 0.1  # deviation of learned positions; tokens have 1
 
 
+def name_sizes(*sizes: Any, **others: Any) -> dict[str, Any]:
+    """The arguments of a network, by which a file makes it again."""
+    names = ("n_tokens", "width", "depth", "heads", "context", "dropout")
+    return {**dict(zip(names, sizes, strict=True)), **others}
+
+
 class GPTNet(nn.Module):
     """Scores of the next token, from those before it.
 
@@ -70,10 +76,8 @@ class GPTNet(nn.Module):
         drawn: int = 0,
     ) -> None:
         super().__init__()
-        self.config = {
-            "n_tokens": n_tokens, "width": width, "depth": depth, "heads": heads, "context": context,
-            "dropout": dropout, "positions": positions, "drawn": drawn,
-        }  # fmt: skip
+        sizes = (n_tokens, width, depth, heads, context, dropout)
+        self.config = name_sizes(*sizes, positions=positions, drawn=drawn)
         self.context, self.drawn = context, drawn
         self.embedding = TokenEmbedding(n_tokens, width)
         self.positions = positions_of(positions, context, width, std=PLACES)
@@ -197,8 +201,7 @@ class BERTNet(nn.Module):
     ) -> None:
         super().__init__()
         sizes = (n_tokens, width, depth, heads, context, dropout)
-        names = ("n_tokens", "width", "depth", "heads", "context", "dropout")
-        self.config = {**dict(zip(names, sizes, strict=True)), "next_sentence": next_sentence}
+        self.config = name_sizes(*sizes, next_sentence=next_sentence)
         self.context, self.n_tokens, self.next_sentence = context, n_tokens, next_sentence
         self.body = TextEncoder(*sizes)
         self.mix = nn.Sequential(nn.Linear(width, width), nn.GELU(), nn.LayerNorm(width))
@@ -256,8 +259,7 @@ class HeadNet(nn.Module):
     ) -> None:
         super().__init__()
         sizes = (n_tokens, width, depth, heads, context, dropout)
-        names = ("n_tokens", "width", "depth", "heads", "context", "dropout")
-        self.config = {**dict(zip(names, sizes, strict=True)), "n_outputs": n_outputs, "reads": reads}  # fmt: skip
+        self.config = name_sizes(*sizes, n_outputs=n_outputs, reads=reads)
         self.context, self.reads = context, reads
         self.body = TextEncoder(*sizes)
         self.dropout = nn.Dropout(dropout) if dropout else nn.Identity()

@@ -12,7 +12,7 @@ True
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar
@@ -84,15 +84,10 @@ class CountingAlgorithm:
 
 def cut_blocks(data: Corpus) -> list[slice]:
     """The texts in blocks of some BLOCK tokens."""
-    return list(_cut(data.ends))
-
-
-def _cut(ends: Array) -> Iterator[slice]:
-    start = 0
-    while start < ends[-1]:
-        stop = int(ends[min(int(np.searchsorted(ends, start + BLOCK)), len(ends) - 1)])
-        yield slice(start, stop)
-        start = stop
+    ends, cuts = data.ends, [0]
+    while cuts[-1] < ends[-1]:
+        cuts.append(int(ends[min(int(np.searchsorted(ends, cuts[-1] + BLOCK)), len(ends) - 1)]))
+    return list(map(slice, cuts[:-1], cuts[1:]))
 
 
 class NGram(LanguageModel, Model):

@@ -36,6 +36,13 @@ class Step(Protocol):
         """Go on with these rows, in this order; a row may be there several times."""
 
 
+def check_counts(**given: Any) -> None:
+    """Raise ValueError for what is no number of things."""
+    for name, value in given.items():
+        if not isinstance(value, Integral) or isinstance(value, bool) or value < 1:
+            raise ValueError(f"{name}={value!r}; pass a whole number >= 1.")
+
+
 def check_sampling(temperature: Any, top_k: Any, top_p: Any, n_tokens: int) -> None:
     """Raise ValueError for settings that choose nothing."""
     if not (isinstance(temperature, (int, float)) and 0 <= temperature < math.inf):

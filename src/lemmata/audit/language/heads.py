@@ -12,9 +12,17 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from lemmata.audit.kernel import claims as k
-from lemmata.audit.kernel.attributes import attributes_sound, discrepancy, statements_true
+from lemmata.audit.kernel.attributes import discrepancy
 from lemmata.audit.kernel.held_out import beats, mean_gain
-from lemmata.audit.language.models import RISK, cost_of_tokens, unsound_network
+from lemmata.audit.language.models import (
+    RISK,
+    claims_of_network,
+    cost_of_rows,
+    cost_of_tokens,
+    kept_tokens,
+    mean_of_all,
+    stated_losses,
+)
 from lemmata.audit.language.ngrams import held_out, stated_test
 from lemmata.audit.language.translations import sources_unseen
 
@@ -51,11 +59,7 @@ def answer_rows(fit: k.Fit, x: Array, segments: Array, y: Array) -> Answers:
     return Answers(losses, likeliest)
 
 
-def _kept_tokens(fit: k.Fit) -> float:
-    return 0.0 if fit.data.kept is None else float(fit.data.kept.size)
-
-
-@k.fact(cost=lambda fit: cost_of_tokens(fit, _kept_tokens(fit)))
+@k.fact(cost=lambda fit: cost_of_tokens(fit, kept_tokens(fit)))
 def held_out_answers(fit: k.Fit) -> Answers:
     kept = held_out(fit)
     return answer_rows(fit, kept.x, kept.segments, kept.y)
@@ -153,32 +157,18 @@ def texts_unseen(fit: k.Fit) -> k.Evidence:
 
 
 def _statement_errors(fit: k.Fit) -> Mapping[str, float | None]:
-    exact = 3e-5  # float32 scores of order 10, summed in other batches
-    data = fit.data
+    data, test = fit.data, lambda: mean_of_all(held_out_answers(fit).losses)
     some = answer_rows(fit, data.x[:STATED], data.segments[:STATED], data.y[:STATED])
-    loss = float(np.concatenate(some.losses).mean())
-    errors: dict[str, float | None] = {"loss_": discrepancy(fit.loss_, loss, 1 + loss, exact)}
+    errors = stated_losses(fit, mean_of_all(some.losses), test)
     if stated_test(fit) is not None:
-        found = held_out_answers(fit)
-        test = float(np.concatenate(found.losses).mean())
-        labels = [np.atleast_1d(one)[np.atleast_1d(one) != IGNORED] for one in data.kept.y]
-        right = float((np.concatenate(found.likeliest) == np.concatenate(labels)).mean())
-        errors["test_loss_"] = discrepancy(fit.test_loss_, test, 1 + test, exact)
+        said, labels = np.concatenate(held_out_answers(fit).likeliest), data.kept.y.ravel()
+        right = float((said == labels[labels != IGNORED]).mean())
         # two classes of equal score may change places in another batch
         errors["test_score_"] = discrepancy(fit.test_score_, right, 1.0, 1e-3)
     return errors
 
 
-def _claims_with(main: Any) -> tuple[Any, ...]:
-    cost = lambda fit: cost_of_tokens(fit, float(fit.data.size * min(1.0, STATED / max(len(fit.data.x), 1))))  # noqa: E731  # fmt: skip
-    return (
-        attributes_sound({"loss_": ">=0"}, unsound_network),
-        statements_true(_statement_errors, cost=cost, needs=(held_out_answers,)),
-        main,
-        texts_unseen,
-    )
-
-
-TEXT_HEAD_CLAIMS = _claims_with(beats_naive_bayes)
-TOKEN_CLAIMS = _claims_with(beats_usual_labels)
-SPAN_CLAIMS = _claims_with(beats_usual_place)
+TEXT_HEAD_CLAIMS, TOKEN_CLAIMS, SPAN_CLAIMS = (
+    claims_of_network(_statement_errors, cost_of_rows(STATED), held_out_answers, main, texts_unseen)
+    for main in (beats_naive_bayes, beats_usual_labels, beats_usual_place)
+)

@@ -6,24 +6,28 @@ Counting sees the words before; a network that reads both sides and is no better
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
 
 from lemmata.audit.kernel import claims as k
-from lemmata.audit.kernel.attributes import attributes_sound, discrepancy, statements_true
 from lemmata.audit.kernel.concentration import clopper_pearson
-from lemmata.audit.kernel.held_out import beats, mean_gain
-from lemmata.audit.language.models import CAP, RISK, batch_agrees, cost_of_tokens, unsound_network
-from lemmata.audit.language.ngrams import best_ngram, held_out, stated_test
+from lemmata.audit.language.models import (
+    RISK,
+    batch_agrees,
+    claims_of_network,
+    cost_of_tokens,
+    judge_blocks,
+    kept_tokens,
+    stated_losses,
+)
+from lemmata.audit.language.ngrams import best_ngram, held_out
 
 Array = np.ndarray
 
 EOS, CLS, SEP, MASK, SPECIAL = 2, 3, 4, 5, 6
 EVERY, THIRD, STATED = 7, 3, 2**15
-BLOCK, BLOCKS = 64, 1000  # tokens of a block at least, blocks at most
 AT_ONCE = 2**13  # tokens
 
 
@@ -63,11 +67,7 @@ def masked_losses(fit: k.Fit, tokens: Array) -> Array:
     return found
 
 
-def _kept_tokens(fit: k.Fit) -> float:
-    return 0.0 if fit.data.kept is None else float(fit.data.kept.n_tokens)
-
-
-@k.fact(cost=lambda fit: cost_of_tokens(fit, _kept_tokens(fit)))
+@k.fact(cost=lambda fit: cost_of_tokens(fit, kept_tokens(fit)))
 def held_out_masked(fit: k.Fit) -> Array:
     return masked_losses(fit, held_out(fit).tokens)
 
@@ -81,28 +81,15 @@ def held_out_masked(fit: k.Fit) -> Array:
 )
 def beats_left_ngrams(fit: k.Fit) -> k.Evidence:
     """Mean gains of blocks of consecutive tokens, taken as independent draws; losses are capped at 2 ln V."""
-    counted, ours = best_ngram(fit), held_out_masked(fit)
-    cap, n, scored = CAP * math.log(len(fit.tokens_)), len(ours), np.isfinite(ours)
-    size = max(BLOCK, math.ceil(n / BLOCKS))
-    gains = np.where(scored, np.minimum(counted.losses, cap) - np.minimum(ours, cap), 0.0)
-    whole = n // size
-    cut = (whole, size)
-    sums, counts = (one[: whole * size].reshape(cut).sum(1) for one in (gains, scored))
-    means = sums[counts > 0] / counts[counts > 0]
-    if len(means) < 20:
-        return k.unknown(f"the held-out text has {n:,} tokens; {20 * BLOCK:,} are needed")
-    pair = float(ours[scored].mean()), float(counted.losses[scored].mean())
-    note = f"{pair[0]:.4g} nats per hidden word, {counted.order}-grams {pair[1]:.4g}; {len(means):,} blocks of {size}"
-    found = mean_gain(means, RISK, -cap, cap)
     advice = "counting the words before is better: train longer"
-    return beats(found, note, advice, unit="gain in nats", uncapped=pair[1] - pair[0])
+    return judge_blocks(fit, held_out_masked(fit), "hidden word", advice)
 
 
 @k.statistical(
     "of held-out pairs, half of which are two parts of a text, the network tells which are better than by chance",
     "ML Self-supervised Learning",
     confidence=1 - RISK,
-    cost=lambda fit: cost_of_tokens(fit, _kept_tokens(fit)),
+    cost=lambda fit: cost_of_tokens(fit, kept_tokens(fit)),
 )
 def tells_next(fit: k.Fit) -> k.Evidence:
     """A piece is cut in the middle; every other one gets the second part of the piece before."""
@@ -142,23 +129,14 @@ def tells_next(fit: k.Fit) -> k.Evidence:
 
 
 def _statement_errors(fit: k.Fit) -> Mapping[str, float | None]:
-    exact = 3e-5  # float32 scores of order 10, summed in other batches
-    losses = masked_losses(fit, fit.data.tokens[:STATED])
-    pairs = [("loss_", losses)]
-    if stated_test(fit) is not None:
-        pairs.append(("test_loss_", held_out_masked(fit)))
-    means = {name: float(np.nanmean(one)) if np.isfinite(one).any() else 0.0 for name, one in pairs}
-    return {name: discrepancy(fit.get(name), mean, 1 + mean, exact) for name, mean in means.items()}
+    def mean(losses: Array) -> float:
+        return float(np.nanmean(losses)) if np.isfinite(losses).any() else 0.0
+
+    loss = mean(masked_losses(fit, fit.data.tokens[:STATED]))
+    return stated_losses(fit, loss, lambda: mean(held_out_masked(fit)))
 
 
-BERT_CLAIMS: tuple[Any, ...] = (
-    attributes_sound({"loss_": ">=0"}, unsound_network),
-    statements_true(
-        _statement_errors,
-        cost=lambda fit: cost_of_tokens(fit, 1.0 * min(fit.data.size, STATED)),
-        needs=(held_out_masked,),
-    ),
-    beats_left_ngrams,
-    tells_next,
-)
+BERT_CLAIMS = claims_of_network(
+    _statement_errors, lambda fit: 1.0 * min(fit.data.size, STATED), held_out_masked, beats_left_ngrams, tells_next
+)  # fmt: skip
 BERT_MORE_CLAIMS: tuple[Any, ...] = (batch_agrees,)

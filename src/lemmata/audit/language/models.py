@@ -9,7 +9,7 @@ A network that sees the token it predicts beats everything: it is compared only 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -38,6 +38,10 @@ def cost_of_tokens(fit: k.Fit, tokens: float) -> float:
     """So many tokens through the network."""
     size = sum(weight.numel() for weight in fit.module_.parameters())
     return tokens * size / k.PRODUCTS
+
+
+def kept_tokens(fit: k.Fit) -> float:
+    return 0.0 if fit.data.kept is None else float(fit.data.kept.size)
 
 
 def token_losses(fit: k.Fit, tokens: Array) -> Array:
@@ -80,11 +84,7 @@ def token_losses(fit: k.Fit, tokens: Array) -> Array:
 # --- facts ------------------------------------------------------------------------------------------------------------
 
 
-def _kept_tokens(fit: k.Fit) -> float:
-    return 0.0 if fit.data.kept is None else float(fit.data.kept.n_tokens)
-
-
-@k.fact(cost=lambda fit: cost_of_tokens(fit, 2 * _kept_tokens(fit)))
+@k.fact(cost=lambda fit: cost_of_tokens(fit, 2 * kept_tokens(fit)))
 def held_out_losses(fit: k.Fit) -> Array:
     return token_losses(fit, held_out(fit).tokens)
 
@@ -141,6 +141,43 @@ def leak(fit: k.Fit) -> LookAhead:
     return look_ahead(((row, lambda tokens: own.output(Examples((tokens,)))) for row in rows), len(fit.tokens_))  # fmt: skip
 
 
+# --- verdicts ---------------------------------------------------------------------------------------------------------
+
+
+def judge_leak(found: LookAhead, mask: str) -> k.Evidence:
+    note = f"{found.tried:,} changes tried"
+    if found.change <= SAME and not found.reaches:
+        return k.unknown(f"scores do not depend on the tokens before the last one: nothing could leak; {note}")  # fmt: skip
+    advice = f"the score at place {found.place} sees what follows: correct {mask}"
+    return judge_change(found.change, note, advice)
+
+
+def judge_blocks(fit: k.Fit, ours: Array, per: str, advice: str) -> k.Evidence:
+    """Losses (N,) of held-out tokens, NaN where none is, beside those of the best n-grams: capped at 2 ln V, and their mean
+    gains in blocks of consecutive tokens taken as independent draws."""
+    counted, scored, n = best_ngram(fit), np.isfinite(ours), len(ours)
+    cap, size = CAP * math.log(len(fit.tokens_)), max(BLOCK, math.ceil(n / BLOCKS))
+    gains = np.where(scored, np.minimum(counted.losses, cap) - np.minimum(ours, cap), 0.0)
+    cut = n // size, size
+    sums, counts = (one[: cut[0] * size].reshape(cut).sum(1) for one in (gains, scored))
+    means = sums[counts > 0] / counts[counts > 0]
+    if len(means) < 20:
+        return k.unknown(f"the held-out text has {n:,} tokens; {20 * BLOCK:,} are needed")
+    own, theirs = float(ours[scored].mean()), float(counted.losses[scored].mean())
+    note = f"{own:.4g} nats per {per}, {counted.order}-grams {theirs:.4g}; {len(means):,} blocks of {size}"  # fmt: skip
+    found = mean_gain(means, RISK, -cap, cap)
+    return beats(found, note, advice, unit="gain in nats", uncapped=theirs - own)
+
+
+def stated_losses(fit: k.Fit, loss: float, test: Callable[[], float]) -> dict[str, float | None]:
+    """How far loss_ and, where it is stated, test_loss_ are from what they should be."""
+    exact = 3e-5  # float32 scores of order 10, summed in other batches
+    errors: dict[str, float | None] = {"loss_": discrepancy(fit.loss_, loss, 1 + loss, exact)}
+    if stated_test(fit) is not None:
+        errors["test_loss_"] = discrepancy(fit.test_loss_, mean := test(), 1 + mean, exact)
+    return errors
+
+
 # --- claims -----------------------------------------------------------------------------------------------------------
 
 
@@ -151,12 +188,7 @@ def leak(fit: k.Fit) -> LookAhead:
 )
 def causal(fit: k.Fit) -> k.Evidence:
     """In evaluation mode, in float64."""
-    found = leak(fit)
-    note = f"{found.tried:,} changes tried"
-    if found.change <= SAME and not found.reaches:
-        return k.unknown(f"scores do not depend on the tokens before the last one: nothing could leak; {note}")  # fmt: skip
-    advice = f"the score at place {found.place} sees what follows: correct the mask"
-    return judge_change(found.change, note, advice)
+    return judge_leak(leak(fit), "the mask")
 
 
 @k.statistical(
@@ -170,19 +202,8 @@ def beats_ngrams(fit: k.Fit) -> k.Evidence:
     """Mean gains of blocks of consecutive tokens, taken as independent draws; losses are capped at 2 ln V."""
     if leak(fit).change > SAME:
         return k.unknown("its scores see the tokens that they are of: what it says are no probabilities")  # fmt: skip
-    counted, ours = best_ngram(fit), held_out_losses(fit)
-    cap, n = CAP * math.log(len(fit.tokens_)), len(ours)
-    gains = np.minimum(counted.losses, cap) - np.minimum(ours, cap)
-    size = max(BLOCK, math.ceil(n / BLOCKS))
-    if n < 20 * size:
-        return k.unknown(f"the held-out text has {n:,} tokens; {20 * BLOCK:,} are needed")
-    whole = n // size
-    means = gains[: whole * size].reshape(whole, size).mean(axis=1)
-    ours_mean, theirs = float(ours.mean()), float(counted.losses.mean())
-    note = f"{ours_mean:.4g} nats per token, {counted.order}-grams {theirs:.4g}; {whole:,} blocks of {size}"
     advice = "counting is better: train longer, or use NGram"
-    found = mean_gain(means, RISK, -cap, cap)
-    return beats(found, note, advice, unit="gain in nats", uncapped=theirs - ours_mean)
+    return judge_blocks(fit, held_out_losses(fit), "token", advice)
 
 
 def _module_fit(fit: k.Fit, name: str) -> k.Fit:
@@ -222,14 +243,12 @@ def batch_agrees(fit: k.Fit) -> k.Evidence:
 
 
 def _statement_errors(fit: k.Fit) -> Mapping[str, float | None]:
-    exact = 3e-5  # float32 scores of order 10, summed in other batches
-    some = fit.data.tokens[:STATED]
-    loss = float(token_losses(fit, some).mean())
-    errors: dict[str, float | None] = {"loss_": discrepancy(fit.loss_, loss, 1 + loss, exact)}
-    if stated_test(fit) is not None:
-        test = float(held_out_losses(fit).mean())
-        errors["test_loss_"] = discrepancy(fit.test_loss_, test, 1 + test, exact)
-    return errors
+    loss = float(token_losses(fit, fit.data.tokens[:STATED]).mean())
+    return stated_losses(fit, loss, lambda: float(held_out_losses(fit).mean()))
+
+
+def mean_of_all(losses: list[Array]) -> float:
+    return float(np.concatenate(losses).mean())
 
 
 def unsound_network(fit: k.Fit) -> Iterator[str]:
@@ -239,14 +258,21 @@ def unsound_network(fit: k.Fit) -> Iterator[str]:
         yield f"its network knows {known:,} tokens, tokens_ {len(fit.tokens_):,}, n_features_in_ is {fit.n_features_in_:,}"
 
 
-GPT_CLAIMS: tuple[Any, ...] = (
-    attributes_sound({"loss_": ">=0"}, unsound_network),
-    statements_true(
-        _statement_errors,
-        cost=lambda fit: cost_of_tokens(fit, 2.0 * min(fit.data.size, STATED)),
-        needs=(held_out_losses,),
-    ),
-    beats_ngrams,
-    causal,
-)
+def claims_of_network(
+    measure: Any, tokens: Callable[[k.Fit], float], needs: k.Fact, *others: Any
+) -> tuple[Any, ...]:
+    """That attributes are sound and statements true, for which so many tokens are read, and other claims."""
+    cost = lambda fit: cost_of_tokens(fit, tokens(fit))  # noqa: E731
+    sound = attributes_sound({"loss_": ">=0"}, unsound_network)
+    return sound, statements_true(measure, cost=cost, needs=(needs,)), *others
+
+
+def cost_of_rows(stated: int) -> Callable[[k.Fit], float]:
+    """Tokens in the first rows of the training data."""
+    return lambda fit: fit.data.size * min(1.0, stated / max(len(fit.data.x), 1))
+
+
+GPT_CLAIMS = claims_of_network(
+    _statement_errors, lambda fit: 2.0 * min(fit.data.size, STATED), held_out_losses, beats_ngrams, causal
+)  # fmt: skip
 GPT_MORE_CLAIMS: tuple[Any, ...] = (cache_agrees, batch_agrees)
