@@ -22,15 +22,7 @@ from sklearn.utils.validation import check_is_fitted
 from lemmata.core import common
 from lemmata.core.certificate import Certificate, Fit, Statement
 from lemmata.core.loop import warn_user
-from lemmata.core.parameters import (
-    COUNT,
-    KW_ONLY,
-    NONNEGATIVE,
-    POSITIVE,
-    SHARE,
-    fitted,
-    parameter,
-)
+from lemmata.core.parameters import COUNT, KW_ONLY, NONNEGATIVE, POSITIVE, SHARE, fitted, parameter
 from lemmata.core.validation import Interval
 from lemmata.language.corpus import Corpus, read_texts, split_texts
 from lemmata.language.sampling import (

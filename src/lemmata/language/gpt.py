@@ -25,12 +25,7 @@ from lemmata.audit.language.texts import TEXT_CLAIMS, TEXT_MORE_CLAIMS
 from lemmata.core.loop import warn_user
 from lemmata.core.parameters import KW_ONLY, parameter
 from lemmata.core.validation import Interval
-from lemmata.language.base import (
-    STATED,
-    TEST_FRACTION,
-    LanguageModel,
-    TextNetwork,
-)
+from lemmata.language.base import STATED, TEST_FRACTION, LanguageModel, TextNetwork
 from lemmata.language.corpus import Corpus
 from lemmata.language.tokens import PAD
 from lemmata.registry import require

@@ -173,9 +173,8 @@ class BytePairs(TokenCoder):
 
     layout: ClassVar[Mapping[str, str]] = {"size": "int >=1", "pieces": "pieces text", "merges": "merges text"}  # fmt: skip
     size: int = 1000
-    pieces: Array = field(
-        default_factory=lambda: np.empty(0, object)
-    )  # in the library's letters for bytes
+    # pieces are in the library's letters for bytes
+    pieces: Array = field(default_factory=lambda: np.empty(0, object))
     merges: Array = field(default_factory=lambda: np.empty(0, object))  # "a b", in their order
 
     def __post_init__(self):

@@ -19,12 +19,8 @@ from lemmata.audit.language.caching import LONGEST, ROWS
 from lemmata.audit.nets.changes import difference_from, judge_change, other_content
 from lemmata.audit.nets.modules import Copy, Examples, copy_of, examples_of, forwards
 
-MASKS = (
-    "padding",
-    "attention_mask",
-    "key_padding_mask",
-    "src_key_padding_mask",
-)  # of real tokens; of padding
+# of real tokens; of padding
+MASKS = "padding", "attention_mask", "key_padding_mask", "src_key_padding_mask"
 SIDES = ("left", "right")
 
 
@@ -109,10 +105,8 @@ def batch_agrees(fit: k.Fit) -> k.Evidence:
                 mine = mine[:, real[row]]
             change = difference_from(alone, mine, alone)
             if change > worst:
-                worst, where = (
-                    change,
-                    f"a prompt of {length} tokens among {T}, padded on the {side}",
-                )
+                worst = change
+                where = f"a prompt of {length} tokens among {T}, padded on the {side}"
     note = f"{B} prompts of {lengths[-1]} to {T} tokens, padded on the {' and the '.join(asked.sides or SIDES)}"
     advice = f"{where}: pass the mask to every layer that mixes places, and count places from the first real token"
     return judge_change(worst, note, advice)

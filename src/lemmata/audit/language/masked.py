@@ -20,6 +20,7 @@ from lemmata.audit.language.models import (
     cost_of_tokens,
     judge_blocks,
     kept_tokens,
+    pad_rows,
     stated_losses,
 )
 from lemmata.audit.language.ngrams import best_ngram, held_out
@@ -48,18 +49,13 @@ def masked_losses(fit: k.Fit, tokens: Array) -> Array:
     device, found = next(net.parameters()).device, np.full(len(tokens), np.nan)
     hidden = (np.arange(len(tokens)) % EVERY == THIRD) & (tokens >= SPECIAL)
     given = np.where(hidden, MASK, tokens).astype(np.int64)
-    pieces = sorted(cut_texts(tokens, int(net.context) - 2), key=lambda one: one[1] - one[0])
-    rows = max(1, AT_ONCE // int(net.context))
-    for at in range(0, len(pieces), rows):
-        some = pieces[at : at + rows]
-        x = np.zeros((len(some), 2 + some[-1][1] - some[-1][0]), np.int64)
-        x[:, 0] = CLS
-        for row, (start, stop) in enumerate(some):
-            x[row, 1 : stop - start + 1], x[row, stop - start + 1] = given[start:stop], SEP
+    pieces = list(cut_texts(tokens, int(net.context) - 2))
+    rows = [np.concatenate([[CLS], given[start:stop], [SEP]]) for start, stop in pieces]
+    for some, x in pad_rows(rows, max(1, AT_ONCE // int(net.context))):
         with torch.no_grad():
             # scores of the places that count alone: all of them are a table of tokens × vocabulary
             z = net.body(torch.from_numpy(x).to(device), padding=torch.from_numpy(x != 0).to(device))  # fmt: skip
-            for row, (start, stop) in enumerate(some):
+            for row, (start, stop) in enumerate(map(pieces.__getitem__, some)):
                 own = np.flatnonzero(hidden[start:stop])
                 if len(own):
                     logs = torch.log_softmax(net.word_scores(z[row, torch.from_numpy(own + 1)]).double(), 1)  # fmt: skip
@@ -109,23 +105,21 @@ def tells_next(fit: k.Fit) -> k.Evidence:
         rows.append(np.concatenate([[CLS], tokens[start:half], [SEP], b, [SEP]]).astype(np.int64))
     said = np.empty(len(rows), bool)
     device = next(net.parameters()).device
-    for at in range(0, len(rows), 64):
-        some = rows[at : at + 64]
-        x, segments = np.zeros((2, len(some), max(map(len, some))), np.int64)
-        for row, one in enumerate(some):
-            x[row, : len(one)] = one
-            segments[row, int((one == SEP).argmax()) + 1 : len(one)] = 1
-        parts = [torch.from_numpy(one).to(device) for one in (x, segments, x != 0)]
+    for some, x in pad_rows(rows, 64):
+        ends = x == SEP
+        second = ((ends.cumsum(axis=1) > ends) & (x != 0)).astype(
+            np.int64
+        )  # behind the first [SEP]
+        parts = [torch.from_numpy(one).to(device) for one in (x, second, x != 0)]
         with torch.no_grad():
-            said[at : at + 64] = (net.follows(net.body(*parts)[:, 0])[:, 0] > 0).cpu().numpy()
+            said[some] = (net.follows(net.body(*parts)[:, 0])[:, 0] > 0).cpu().numpy()
     right = int((said == (np.arange(len(rows)) % 2 == 0)).sum())
     low, high = clopper_pearson(right, len(rows), 2 * RISK)
     note = f"{right:,} of {len(rows):,}"
-    if low > 0.5:
-        return k.at_least(low, 0.5, unit="accuracy at least", note=note)
-    if high < 0.5:
-        return k.at_least(high, 0.5, "its answers are wrong: train longer", unit="accuracy at most", note=note)  # fmt: skip
-    return k.unknown(f"{note}: too few to tell, or it cannot")
+    if low <= 0.5 <= high:
+        return k.unknown(f"{note}: too few to tell, or it cannot")
+    bound, unit = (low, "accuracy at least") if low > 0.5 else (high, "accuracy at most")
+    return k.at_least(bound, 0.5, "its answers are wrong: train longer", unit=unit, note=note)
 
 
 def _statement_errors(fit: k.Fit) -> Mapping[str, float | None]:

@@ -44,6 +44,17 @@ def kept_tokens(fit: k.Fit) -> float:
     return 0.0 if fit.data.kept is None else float(fit.data.kept.size)
 
 
+def pad_rows(rows: list[Array], at_once: int) -> Iterator[tuple[Array, Array]]:
+    """The numbers of rows of like length, and these rows (B, T), filled up with 0."""
+    order = np.argsort([len(one) for one in rows], kind="stable")
+    for at in range(0, len(rows), at_once):
+        some = order[at : at + at_once]
+        x = np.zeros((len(some), len(rows[some[-1]])), np.int64)
+        for row, number in zip(x, some, strict=True):
+            row[: len(rows[number])] = rows[number]
+        yield some, x
+
+
 def token_losses(fit: k.Fit, tokens: Array) -> Array:
     """(N,): −ln P of each token of texts that end with EOS, by the network itself.
 
@@ -65,18 +76,12 @@ def token_losses(fit: k.Fit, tokens: Array) -> Array:
             windows.append((start, done, stop))
             done, start = stop, start + max(1, T // 2)
         begin = end
-    windows.sort(key=lambda one: one[2] - one[0])
-    rows = max(1, AT_ONCE // T)
-    for at in range(0, len(windows), rows):
-        some = windows[at : at + rows]
-        width = max(stop - start for start, _, stop in some)
-        x = np.zeros((len(some), width), np.int64)
-        for row, (start, _, stop) in enumerate(some):
-            x[row, : stop - start] = inputs[start:stop]
+    rows = [inputs[start:stop] for start, _, stop in windows]
+    for some, x in pad_rows(rows, max(1, AT_ONCE // T)):
         with torch.no_grad():
             logs = torch.log_softmax(net(torch.from_numpy(x).to(like.device)).double(), 2).cpu()
-        for row, (start, first, stop) in enumerate(some):
-            part = logs[row, first - start : stop - start].numpy()
+        for row, (start, first, stop) in zip(logs, map(windows.__getitem__, some), strict=True):
+            part = row[first - start : stop - start].numpy()
             found[first:stop] = -part[np.arange(stop - first), tokens[first:stop]]
     return found
 

@@ -21,10 +21,8 @@ from lemmata.audit.language.ngrams import SORT, held_out
 Array = np.ndarray
 
 LETTERS, PIECES = 50, 13  # tokens of a span
-SEEN = (
-    0.01  # share of the held-out text that may stand in the training text, whatever the halves say
-)
-TIMES = 2.0  # of the share between the halves
+SEEN = 0.01  # share of the held-out text that may stand in the training text
+TIMES = 2.0  # of the share between the halves, if that is more
 LADDER = (4, 6, 8, 10, 13, 16, 20, 25, 32, 40, 50, 64, 80, 100, 128, 160, 200)  # lengths of spans
 SAMPLES, LENGTH = 80, 200  # drawn, and tokens of each
 RECITED, RISK = 0.1, 0.01  # share of samples, chance of an error
@@ -102,11 +100,7 @@ class SharedSpans(NamedTuple):
     usual: float
 
 
-def _cost(fit: k.Fit) -> float:
-    return 3 * SORT * fit.data.size
-
-
-@k.fact(cost=_cost)
+@k.fact(cost=lambda fit: 3 * SORT * fit.data.size)
 def overlap(fit: k.Fit) -> SharedSpans:
     text, train, span = held_out(fit).tokens, fit.data.tokens, span_of(fit)
     half = len(train) // 2
@@ -188,12 +182,11 @@ def not_recited(fit: k.Fit) -> k.Evidence:
     many = int((found > usual).sum())
     low, high = clopper_pearson(many, len(samples), 2 * RISK)
     note = f"{many} of {len(samples)} samples, the longest {int(found.max())} tokens; held-out pieces {usual:.0f}"
+    if low <= RECITED < high:
+        return k.unknown(f"{note}: too few to tell")
+    bound, unit = (low, "share at least") if low > RECITED else (high, "share at most")
     advice = "the model recites: take more text, fewer weights or epochs, or dropout"
-    if low > RECITED:
-        return k.at_most(low, RECITED, advice, unit="share at least", note=note)
-    if high <= RECITED:
-        return k.at_most(high, RECITED, unit="share at most", note=note)
-    return k.unknown(f"{note}: too few to tell")
+    return k.at_most(bound, RECITED, advice, unit=unit, note=note)
 
 
 TEXT_CLAIMS: tuple[Any, ...] = (text_restored, held_out_unseen)
