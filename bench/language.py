@@ -1,12 +1,13 @@
-"""Language models: ./run bench language, or python -m bench.language PART [--minutes M]
+"""Language models: ./run bench language, or python -m bench.language PART [--minutes M] [--set width=192 …]
 
     ngrams       nats per character of tiny Shakespeare (last tenth), perplexity per word of WikiText-2's test set: 239 in 6 s
-    shakespeare  GPT 4 × 128 in M minutes (6): 1.75 wanted; 1.60 in 60; counting has 1.517
-    words        WikiText-2 per word, <eos> each line, GPT in M minutes (60), and torch's LSTM of equal size and time
+    shakespeare  GPT in M minutes (6): 1.75 wanted; 1.60 in 60; counting has 1.517, and beats_ngrams on the way
+    words        WikiText-2 per word, <eos> each line, GPT on byte pairs in M minutes (60); --peer: torch's LSTM on the same
     sampling     200 tokens, batches of 1 and 8: with cache against without (5x, 10x), and Hugging Face's generate
     overhead     an epoch of GPT against the loop by hand (≤ 3 %)
 
-Settings were chosen on training text alone. Seconds and minutes are of CPU, one process; two idle cores give two in one.
+--slope judges on text kept for choosing: the end of Shakespeare's training text, WikiText-2's validation text. Nothing was
+chosen on test text. Seconds and minutes are of CPU, one process; two idle cores give two in one.
 """
 
 from __future__ import annotations
