@@ -62,7 +62,7 @@ def soft_impute(seed):
     """Our solver: finished, stopped early, cut by max_rank, tampered with; soft-impute's own objective by brute force."""
     dtype = (np.float64, np.float32)[seed % 4 == 3]
     A = Observed.of(planted(seed, 24, 20, k=3, noise=0.2, density=0.7).dense().astype(dtype))
-    reg = (0.3, 1.5)[seed % 2]
+    reg, ridge = (0.3, 1.5)[seed % 2], (0.0, 0.0, 0.5, 3.0)[seed // 2 % 4]
     fits = {
         "finished": SoftImpute(reg, centre="none", random_state=seed, tol=1e-9),
         "stopped early": SoftImpute(reg, centre="none", random_state=seed, max_iter=12),
@@ -75,14 +75,19 @@ def soft_impute(seed):
     for label, model in fits.items():
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            model.fit(A)
+            model.set_params(ridge=ridge).fit(A)
         if label == "finished":
-            optimum, full = convex_optimum(A, reg, steps=6000), model.U_.shape[1]
+            optimum, full = convex_optimum(A, reg, steps=6000, ridge=ridge), model.U_.shape[1]
         yield from _soft_case(label, model, A, optimum if model.reg_ == reg else None, full, seed)
     model = fits["finished"]
     for factor in (1.01, 1.3):
         model.U_ = factor * model.U_
         yield from _soft_case(f"times {factor}", model, A, optimum, full, seed)
+    if ridge:
+        model.fit(A).ridge_ = 0.0
+        yield from _soft_case(
+            "without its γ", model, A, convex_optimum(A, reg, steps=6000), full, seed
+        )
 
 
 def _soft_case(label, model, A, optimum, full, seed):
@@ -94,6 +99,7 @@ def _soft_case(label, model, A, optimum, full, seed):
         now = 0.5 * np.nansum((A.dense() - X) ** 2) + 0.5 * model.reg_ * (
             np.sum(U**2) + np.sum(V**2)
         )
+        now += 0.5 * model.ridge_ * np.sum(X**2)
         gap = 1 - optimum / now
         if not CONVEX / 2 < gap < 2 * CONVEX:
             truths["least_penalised"] = gap <= CONVEX

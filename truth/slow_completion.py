@@ -138,10 +138,11 @@ def half_sweep_gain(
     return max(shares)
 
 
-def convex_optimum(A, reg, *, weighted=False, biases=False, steps=2000) -> float:
+def convex_optimum(A, reg, *, weighted=False, biases=False, steps=2000, ridge=0.0) -> float:
     """min ½‖Π_Ω(A − μ − b1ᵀ − 1cᵀ − X)‖² + ‖α^½ X β^½‖_* + ½Σα b² + ½Σβ c² by accelerated proximal gradient, restarted.
 
     In Z = α^½ X β^½ (and √α b, √β c) the penalty is ‖Z‖_* + ½(‖·‖² + ‖·‖²) and the gradient of the loss is Lipschitz.
+    ridge: γ of ½γ‖X‖², where nothing is weighted.
     """
     mean, on = (A.values.mean(), 1.0) if biases else (0.0, 0.0)
     known, a = weights_and_targets(A, mean)
@@ -149,14 +150,17 @@ def convex_optimum(A, reg, *, weighted=False, biases=False, steps=2000) -> float
     n, m = A.shape
     wide = on * (r.max() ** 2 * m + s.max() ** 2 * n)
     L = max((r[:, None] ** 2 * s**2).max() + wide, 1e-12) * 1.0001
+    own = ridge * r[0] ** 2 * s[0] ** 2
 
     def value(Z, b, c):
         rest = known * (a - r[:, None] * Z * s - on * (r[:, None] * b[:, None] + s * c))
-        return 0.5 * np.sum(rest**2) + np.linalg.norm(Z, "nuc") + 0.5 * on * (b @ b + c @ c), rest
+        penalty = np.linalg.norm(Z, "nuc") + 0.5 * own * np.sum(Z**2) + 0.5 * on * (b @ b + c @ c)
+        return 0.5 * np.sum(rest**2) + penalty, rest
 
     def prox(Z, b, c):
         P, sigma, Q = np.linalg.svd(Z, full_matrices=False)
-        return (P * np.maximum(sigma - 1 / L, 0)) @ Q, on * b / (1 + 1 / L), on * c / (1 + 1 / L)
+        shrunk = np.maximum(sigma - 1 / L, 0) / (1 + own / L)
+        return (P * shrunk) @ Q, on * b / (1 + 1 / L), on * c / (1 + 1 / L)
 
     x = y = (np.zeros((n, m)), np.zeros(n), np.zeros(m))
     best, t = value(*x)[0], 1.0

@@ -1,11 +1,12 @@
-"""A λ for rows and another for columns: the completed matrix is that of their geometric mean, the factors are not."""
+"""A λ for rows and another for columns complete as their geometric mean; a nuclear norm and a ridge on the whole matrix."""
 
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 from scipy.optimize import minimize
 
-from lemmata.completion import ALS, SGDFactorization
+import lemmata
+from lemmata.completion import ALS, SGDFactorization, SoftImpute
 
 RNG = np.random.default_rng(0)
 A = RNG.normal(size=(14, 2)) @ RNG.normal(size=(2, 11)) + 0.2 * RNG.normal(size=(14, 11))
@@ -80,3 +81,62 @@ def test_factors_of_other_lengths_are_found_out():
 def test_a_pair_that_has_no_minimum_is_refused(cls, reg):
     with pytest.raises(ValueError, match="two numbers > 0"):
         cls(2, reg=reg).fit(X)
+
+
+# --- ½γ‖X‖² beside λ‖X‖_* (CIL24 2.2) ---
+
+
+def soft(ridge, **more):
+    settings = {"centre": "none", "tol": 1e-13, "max_iter": 3000, "random_state": 0} | more
+    return SoftImpute(0.4, ridge=ridge, **settings).fit(X)
+
+
+@pytest.mark.parametrize("compiled", ["never", "always"])
+@pytest.mark.parametrize("ridge", [0.1, 2.0])
+def test_the_residual_is_a_subgradient_of_both_penalties(ridge, compiled):
+    """R − γX = λPQᵀ + W with PᵀW = 0, WQ = 0, ‖W‖₂ ≤ λ."""
+    with lemmata.config(compile=compiled):
+        model = soft(ridge)
+    P, Q = (part / np.sqrt(model.singular_values_) for part in (model.U_, model.V_))
+    known = model.complete(keep_known=False)
+    W = np.nan_to_num(X - known) - ridge * known - 0.4 * P @ Q.T
+    assert max(np.abs(P.T @ W).max(), np.abs(W @ Q).max()) < 1e-5
+    assert np.linalg.norm(W, 2) <= 0.4 * (1 + 1e-5)
+    loss = 0.5 * np.nansum((X - known) ** 2) + 0.4 * model.singular_values_.sum()
+    loss += 0.5 * ridge * np.sum(known**2)
+    assert model.trace_.last() == pytest.approx(loss, rel=1e-9)
+    assert_allclose(model.fold_in(X).factors, model.U_, atol=1e-4)
+    found = model.explain(0, 1)
+    assert abs(found.remainder) < 1e-3
+    assert {"least_penalised", "first_order_point", "statements_true"} <= set(model.certify(X).held)
+
+
+def test_known_everywhere_the_optimum_is_shrunk_and_scaled():
+    model = SoftImpute(0.5, ridge=1.0, centre="none", tol=1e-13, max_iter=999).fit(A)
+    s = np.linalg.svd(A, compute_uv=False)
+    assert_allclose(model.singular_values_, (s[s > 0.5] - 0.5) / 2, rtol=1e-6)
+
+
+def test_a_fit_without_its_second_penalty_is_found_out():
+    model = soft(2.0)
+    model.ridge_ = 0.0
+    assert {"least_penalised", "statements_true"} <= set(model.certify(X).failed)
+    plain = soft(0.0)
+    plain.ridge_ = 2.0
+    assert "least_penalised" in plain.certify(X).failed
+
+
+def test_a_file_of_before_the_second_penalty_opens(tmp_path):
+    model = soft(0.0)
+    names = [*SoftImpute.stored]
+    kept = {name: value for name, value in vars(model).items() if name.endswith("_")}
+    parameters = {name: value for name, value in model.get_params().items() if name != "ridge"}
+    assert any("ridge_" in name for name in names)
+    old = SoftImpute.restored(parameters, {k: v for k, v in kept.items() if k != "ridge_"})
+    assert_allclose(old.fold_in(X).factors, model.fold_in(X).factors)
+    assert "least_penalised" in old.certify(X).held
+
+
+def test_a_negative_ridge_is_refused():
+    with pytest.raises(ValueError, match="ridge"):
+        soft(-1.0)

@@ -72,6 +72,10 @@ class CompletionModel(OneToOneFeatureMixin, RowTransformer, ModelOfEntries):
         """λ_i of new rows with so many entries, in `fold_in`; zero gives the shortest least-squares solution."""
         return np.zeros(len(counts))
 
+    def _fold_scale(self) -> Array:
+        """Roots of the ridge of each factor over λ_i, in `fold_in`."""
+        return np.ones(self.U_.shape[1], self.U_.dtype)
+
     def _centring(self) -> str:
         """The centring of the data before the factors were sought: one of centring.HOW."""
         return getattr(self, "centre", "none")
@@ -312,7 +316,9 @@ class CompletionModel(OneToOneFeatureMixin, RowTransformer, ModelOfEntries):
         i, j = data.rows, data.columns
         x = (data.values - V.dtype.type(self.mean_) - others[j] - own[i]) / (scale[j] * spread[i])
         entries = Entries(data.by_row.indptr, j, x.astype(V.dtype, copy=False))
-        return Folded(solve_rows(entries, V, self._fold_reg(data.row_counts)), own, spread)
+        alike = self._fold_scale()
+        factors = solve_rows(entries, V / alike, self._fold_reg(data.row_counts)) / alike
+        return Folded(factors, own, spread)
 
     def _own_offsets(self, data: Observed, others: Array, side: str) -> tuple[Array, Array]:
         """Offset and spread of new rows: the mean of a − μ − c over its entries where rows were centred, and its deviation."""

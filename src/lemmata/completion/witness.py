@@ -64,12 +64,13 @@ def along(problem: objective.Factored, d: objective.Factors) -> Array:
     coefficients = 0.5 * _square((r, -e, -q), problem.weights)
     if problem.implicit:  # entries on Ω have weight 1 twice
         coefficients -= 0.5 * _square((problem.fitted, e, q), None)
+    if problem.everywhere:
         (U, V, _, _), (dU, dV, _, _) = problem.at, d
         left = (U.T @ U, U.T @ dU + dU.T @ U, dU.T @ dU)
         right = (V.T @ V, V.T @ dV + dV.T @ V, dV.T @ dV)
         for p, G in enumerate(left):
             for s, K in enumerate(right):
-                coefficients[p + s] += 0.5 * np.vdot(G, K)
+                coefficients[p + s] += 0.5 * problem.everywhere * np.vdot(G, K)
     regs = (problem.row_reg, problem.column_reg, *problem.bias_regs)
     for reg, x, y in zip(regs, problem.at, d, strict=True):
         scale = reg[:, None] if x.ndim == 2 else reg

@@ -10,6 +10,7 @@ Y = W ∘ (A − X), that is
 
     Y = S − d UVᵀ,        S_ij = w_ij a_ij − (w_ij − d) x_ij on Ω,  0 elsewhere          d = 0 explicit, 1 implicit
 
+A second penalty ½γ‖UVᵀ‖² (`ridge`) adds −γUVᵀ to it: S stays that of explicit feedback, and d is γ;
 a sparse matrix plus, at most, a thin one; nothing here is ever n × m. (CIL (2.15), (2.16) lack the mask Ω in the gradient.)
 
 **Rows and columns one by one.** With the other side fixed, each is a least-squares problem of its own. For row i,
@@ -94,6 +95,7 @@ class ObjectiveTerms(NamedTuple):
 
     reg: float | None = None  # λ; 0
     reg_ratio: float | None = None  # λ of rows over λ of columns, whose geometric mean λ is; 1
+    ridge: float | None = None  # γ; 0
     weighted: float | None = None  # the power of the number of entries that multiplies λ; 0
     bias_reg: float | None = None  # κ; without, biases are penalised like factors
     weighted_bias: float | None = None  # its power; 0
@@ -124,6 +126,7 @@ class Factored:
     biased: bool  # whether b and c are parameters; otherwise they are 0 here
     unit: float = 1.0  # what one unit of `target` is in the data; F is in units of its square
     implicit: bool = False  # whether places without an entry count too, d = 1
+    ridge: float = 0.0  # γ
 
     @classmethod
     def of(cls, A: Observed, U: Any, V: Any, **given: Any) -> Factored:
@@ -163,7 +166,9 @@ class Factored:
         root = math.sqrt(_number(F.reg_ratio, 1.0))
         penalties = regs[0] * root, regs[1] / root, (biases[0], biases[1])
         made = cls(indptr, indices, values, weights, at, *penalties, F.biased)
-        return replace(made, implicit=implicit)
+        if F.ridge and (implicit or F.biased):
+            raise ValueError("a ridge on UVᵀ goes with explicit feedback and fixed offsets.")
+        return replace(made, implicit=implicit, ridge=_number(F.ridge, 0.0))
 
     def move(self, at: Factors) -> Factored:
         """F at another point."""
@@ -196,6 +201,10 @@ class Factored:
     def beyond(self) -> Array | None:
         """w − d on Ω, what an entry has beyond other places; None: 1."""
         return self.weights if self.weights is None or not self.implicit else self.weights - 1.0
+
+    @property
+    def everywhere(self) -> float:  # d
+        return 1.0 if self.implicit else self.ridge
 
     @property
     def size(self) -> float:
@@ -256,7 +265,7 @@ class Factored:
         U, V, b, c = self.at
         rows = self.row_reg @ np.einsum("ik,ik->i", U, U) + self.bias_regs[0] @ b**2
         columns = self.column_reg @ np.einsum("jk,jk->j", V, V) + self.bias_regs[1] @ c**2
-        return 0.5 * float(rows + columns)
+        return 0.5 * float(rows + columns + (self.ridge * self.energy if self.ridge else 0.0))
 
     @property
     def objective(self) -> float:
@@ -266,8 +275,8 @@ class Factored:
     def gradient(self) -> Factors:
         U, V, b, c = self.at
         gU, gV = self.row_reg[:, None] * U - self.S @ V, self.column_reg[:, None] * V - self.S.T @ U
-        if self.implicit:
-            gU, gV = gU + U @ (V.T @ V), gV + V @ (U.T @ U)
+        if d := self.everywhere:
+            gU, gV = gU + d * U @ (V.T @ V), gV + d * V @ (U.T @ U)
         if not self.biased:
             return Factors(gU, gV, np.zeros_like(b), np.zeros_like(c))
         alpha, beta = self.bias_regs
@@ -282,7 +291,7 @@ class Factored:
         own, out = 1.0 if self.biased else 0.0, []
         for side, (M, X) in enumerate(((pattern, V), (pattern.T, U))):
             squares = np.einsum("jk,jk->j", X, X) + own
-            total = M @ squares + (squares.sum() if self.implicit else 0.0)
+            total = M @ squares + self.everywhere * squares.sum()
             total += self.rank * regs[side] + own * self.bias_regs[side]
             out.append(total / max(self.rank + own, 1))
         return out[0], out[1]
@@ -342,8 +351,8 @@ def own_curvatures(
         sums = np.asarray(pattern[rows] @ pairs)
         D = np.empty((len(sums), p, p))
         D[:, upper[0], upper[1]] = D[:, upper[1], upper[0]] = sums
-        if problem.implicit:
-            D += other.T @ other
+        if problem.everywhere:
+            D += problem.everywhere * (other.T @ other)
         D[:, diagonal, diagonal] += ridge[rows]
         yield rows, D
 
@@ -436,6 +445,6 @@ def pull(problem: Factored, side: int, Y: Array) -> Array:
     T = problem.on_entries(change if problem.beyond is None else problem.beyond * change)
     sums, T, S = T.sum(axis=1 - side), (T, T.T)[side], (problem.S, problem.S.T)[side]
     out = T @ other - S @ d
-    if problem.implicit:
-        out += own @ (d.T @ other + other.T @ d)
+    if problem.everywhere:
+        out += problem.everywhere * own @ (d.T @ other + other.T @ d)
     return join(problem, out, sums)

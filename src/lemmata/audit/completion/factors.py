@@ -102,7 +102,7 @@ def _own_parts(fit: claims.Fit) -> Iterator[float]:
     for side, reg in enumerate((problem.row_reg, problem.column_reg)):
         lengths = np.square(problem.at[side]).sum(axis=1)
         biases = problem.bias_regs[side] @ problem.at[side + 2] ** 2
-        own = problem.loss + 0.5 * float(reg @ lengths + biases)
+        own = problem.loss + 0.5 * float(reg @ lengths + biases + problem.ridge * problem.energy)
         yield max(own + floor, np.finfo(float).tiny)
 
 
@@ -207,7 +207,8 @@ def _gradient_terms(problem: Factored) -> Iterator[tuple[Array, Array, Array]]:
     beyond = 1.0 if problem.beyond is None else problem.beyond
     A = problem.on_entries(w * problem.target)
     X = problem.on_entries(beyond * problem.fitted)
-    everywhere = (U @ (V.T @ V), V @ (U.T @ U)) if problem.implicit else (0.0, 0.0)
+    d = problem.everywhere
+    everywhere = (d * U @ (V.T @ V), d * V @ (U.T @ U)) if d else (0.0, 0.0)
     yield A @ V, X @ V + everywhere[0], problem.row_reg[:, None] * U
     yield A.T @ U, X.T @ U + everywhere[1], problem.column_reg[:, None] * V
     if not problem.biased:

@@ -21,7 +21,7 @@ SIDES, OFFSETS = ("row", "column"), ("bias", "scale")
 @fact(cost=free)  # claims count their own passes over the entries
 def problem_of(fit: Fit) -> Factored:
     """Return the objective at the fit, in units of the largest entry."""
-    names = ("reg", "reg_ratio", "bias_reg", "mean", "confidence_offset")
+    names = ("reg", "reg_ratio", "ridge", "bias_reg", "mean", "confidence_offset")
     terms = {name: fit.get(f"{name}_") for name in names}
     terms |= {f"{side}_{what}": fit.get(f"{side}_{what}_") for side in SIDES for what in OFFSETS}
     powers = {"weighted": fit.get("weighted_reg_"), "weighted_bias": fit.get("weighted_bias_reg_")}
@@ -58,7 +58,7 @@ FACTORS = {
     "column_bias_?": "d",
     "row_scale_?": "n >0",
     "column_scale_?": "d >0",
-    "reg_? bias_reg_? loss_?": ">=0",
+    "reg_? ridge_? bias_reg_? loss_?": ">=0",
     "reg_ratio_?": ">0",
     "weighted_reg_? weighted_bias_reg_?": ">=0 <=1",
     "rank_?": "int >=0",
@@ -92,6 +92,9 @@ def factor_statements(fit: Fit) -> dict[str, float]:
         expected = (side or 1.0 / problem.unit) if asked is None else float(asked) / problem.unit
         tolerance = rounding(precision(fit), terms=max(fit.data.n_observed, 1))
         found["radius_"] = discrepancy(stated, expected, expected, tolerance)
+    if fit.has("ridge_"):
+        stated, asked = float(fit.ridge_), float(fit.get("ridge") or 0.0)
+        found["ridge_"] = discrepancy(stated, asked, asked, rounding(np.float64))
     if fit.has("singular_values_"):
         values = singular_values(problem.at.U, problem.at.V)
         shown = np.asarray(fit.singular_values_, np.float64) / problem.unit

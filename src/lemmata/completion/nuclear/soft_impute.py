@@ -19,6 +19,9 @@ Two descents of F take turns in every step, X = PΣQᵀ being kept as its factor
   U*: the same is true of where they end (the gradient there is orthogonal to the way), and a sweep costs 20 products per
   factor and entry instead of k.
 
+A second penalty ½γ‖X‖_F² (CIL24 2.2, there γ‖B‖_F) draws large singular values as well: the proximal step divides by 1 + γ
+after shrinking, and a row's ridge becomes λI + γVᵀV = λTTᵀ, that is λ again for UT and VT⁻ᵀ.
+
 λ itself comes down from σ₁(Π_Ω A) by halves, so that X never holds more directions than it needs (state.level; its loss
 is F at its level, and lowering the level lowers F). That the end is the global optimum is for the duality gap to say.
 
@@ -32,11 +35,12 @@ is F at its level, and lowering the level lowers F). That the end is the global 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
+from scipy.linalg import solve_triangular
 from sklearn.base import clone
 
 from lemmata.audit.completion.factors import SOFT_IMPUTE_CLAIMS
@@ -44,9 +48,9 @@ from lemmata.completion.als.algorithm import by_rule
 from lemmata.completion.base import CompletionModel
 from lemmata.completion.centring import BIAS_REG, HOW, Offsets, centre
 from lemmata.completion.nuclear._twins import improve_rows
+from lemmata.completion.nuclear.levels import HeldOut, SettledAtReg
 from lemmata.completion.nuclear.sparse_lowrank import (
     arrays,
-    entry_values,
     known_entries,
     leading_svd,
     residual,
@@ -59,7 +63,7 @@ from lemmata.completion.rows.solver import RowSolver
 from lemmata.core import common
 from lemmata.core.certificate import Fit
 from lemmata.core.certification.checking import cost_of_sweeps
-from lemmata.core.loop import MaxSteps, Seconds, Settled, Solution, Stop, Stopped, run, warn_user
+from lemmata.core.loop import MaxSteps, Seconds, Solution, Stop, Stopped, run, warn_user
 from lemmata.core.parameters import COUNT, KW_ONLY, NONNEGATIVE, POSITIVE, choice, parameter
 from lemmata.core.runs.repeat import Path
 from lemmata.core.store import storable
@@ -73,7 +77,6 @@ CG_STEPS = 2  # of conjugate gradients beyond; 2, 3, 6 or an exact solution take
 PROBES = 8  # directions outside of X that are followed; doubled while all of them exceed the level
 ROUNDS = 2  # of subspace iteration per step at λ; one on the way there (MovieLens small: 21 steps, with one at λ 25)
 HELD_OUT = 0.1  # of the entries, to choose reg="auto"
-WORSE = 3  # levels in a row with a larger held-out error: the best is behind us
 LOWEST = 1e-6  # of σ₁: the least λ that "auto" looks at
 
 
@@ -91,7 +94,7 @@ class SoftImputeState:
     probes: Array  # (m, e) right vectors outside of X
     level: float  # λ on its way down to `reg`
     crowded: int  # 1: every probe exceeded the level, so there may be more to come before it falls
-    loss: float  # ½‖Π_Ω(A − X)‖² + level · ‖X‖_*
+    loss: float  # ½‖Π_Ω(A − X)‖² + level · ‖X‖_* + ½γ‖X‖²
     steps: int  # with the seed it gives every step its own random numbers
     seed: int
 
@@ -109,6 +112,18 @@ def rebalance(U: Array, V: Array) -> tuple[Array, Array, Array]:
     return left @ P, s, right @ Qt.T
 
 
+def improve(U: Array, V: Array, share: float, solve: Callable[[Array, Array], Array]) -> Array:
+    """ω times the way from U to solve(U, V), whose ridge is λ; share = γ/λ, I + share VᵀV = TTᵀ."""
+    omega = U.dtype.type(OVER)
+    if not share:
+        return U + omega * (solve(U, V) - U)
+    T = np.linalg.cholesky(np.eye(V.shape[1], dtype=V.dtype) + V.dtype.type(share) * (V.T @ V))
+    W = np.ascontiguousarray(U @ T)
+    thin = np.ascontiguousarray(solve_triangular(T, V.T, lower=True).T)
+    W = W + omega * (solve(W, thin) - W)
+    return np.ascontiguousarray(solve_triangular(T, W.T, lower=True, trans="T").T)
+
+
 @dataclass(frozen=True)
 class SoftImputeAlgorithm:
     """One step: lower the level, let directions in and out by a proximal step, one sweep of least squares.
@@ -121,11 +136,14 @@ class SoftImputeAlgorithm:
         At most so many directions. If it binds, the problem is no longer convex; the loss still never rises.
     decline : float, default=0.5
         What the level is multiplied with in each step, until it is `reg`.
+    ridge : float, default=0
+        γ ≥ 0.
     """
 
     reg: float
     max_rank: int | None = None
     decline: float = 0.5
+    ridge: float = 0.0
 
     hint = "look for extreme values among the entries, or scale them"
 
@@ -150,7 +168,7 @@ class SoftImputeAlgorithm:
         level = state.level if state.crowded else max(self.reg, self.decline * state.level)
         X, probes, crowded = self._shrunk(state, A, level)
         if len(X[1]):
-            X = self._sweep(A, X, level)
+            X = self._sweep(A, X, level, self.ridge)
         return self._at(A, X, probes, level, crowded, state.steps + 1, state.seed)
 
     def _shrunk(
@@ -169,7 +187,8 @@ class SoftImputeAlgorithm:
         Y = basis @ Wt.T
         width = 2 * outside.shape[1] if crowded else max(PROBES, 2 * (rank - len(s)))
         probes = self._fill(Y[:, rank:], min(width, min(A.shape) - rank), state)
-        return (C[:, :rank], values[:rank] - values.dtype.type(level), Y[:, :rank]), probes, crowded
+        kept = (values[:rank] - values.dtype.type(level)) / values.dtype.type(1 + self.ridge)
+        return (C[:, :rank], kept, Y[:, :rank]), probes, crowded
 
     @staticmethod
     def _fill(probes: Array, width: int, state: SoftImputeState) -> Array:
@@ -183,29 +202,41 @@ class SoftImputeAlgorithm:
 
     @staticmethod
     def _sweep(
-        A: Observed, X: tuple[Array, Array, Array], level: float
+        A: Observed, X: tuple[Array, Array, Array], level: float, ridge: float = 0.0
     ) -> tuple[Array, Array, Array]:
         """ω times the way to the best U for V = Q√Σ, then to the best V for that U (CIL (2.36) with ridge ½λ)."""
-        root, omega = np.sqrt(X[1]), A.dtype.type(OVER)
+        root = np.sqrt(X[1])
         U, V = np.ascontiguousarray(X[0] * root), np.ascontiguousarray(X[2] * root)
         if (dense := arrays(A)) is not None:
             known, values = dense.known, dense.values
-            U = U + omega * (improve_rows(known, values, U, V, level, CG_STEPS) - U)
-            V = V + omega * (improve_rows(known.T, values.T, V, U, level, CG_STEPS) - V)
+            U = improve(
+                U, V, ridge / level, lambda U, V: improve_rows(known, values, U, V, level, CG_STEPS)
+            )
+            V = improve(
+                V,
+                U,
+                ridge / level,
+                lambda V, U: improve_rows(known.T, values.T, V, U, level, CG_STEPS),
+            )
             return rebalance(U, V)
         method = "cholesky" if len(root) <= EXACT else "cg"
         solver = RowSolver(
             level, method=method, cg_steps=CG_STEPS, measure=False, compiled=worth_kernels(A)
         )
-        U = U + omega * (A.over_rows(solver, V, None, None, aligned=(U,))[0] - U)
-        V = V + omega * (A.over_columns(solver, U, None, None, aligned=(V,))[0] - V)
+        rows, columns = A.over_rows, A.over_columns
+        U = improve(U, V, ridge / level, lambda U, V: rows(solver, V, None, None, aligned=(U,))[0])
+        V = improve(
+            V, U, ridge / level, lambda V, U: columns(solver, U, None, None, aligned=(V,))[0]
+        )
         return rebalance(U, V)
 
     def _at(self, A, X, probes, level, crowded, steps, seed) -> SoftImputeState:
         P, s, Q = X
         state = SoftImputeState(P, s, Q, probes, float(level), crowded, 0.0, steps, seed)
-        loss = 0.5 * residual_squares(A, *state.factors) + level * float(s.sum(dtype=np.float64))
-        return replace(state, loss=loss)
+        penalty = level * float(s.sum(dtype=np.float64))
+        if self.ridge:
+            penalty += 0.5 * self.ridge * float(np.square(s, dtype=np.float64).sum())
+        return replace(state, loss=0.5 * residual_squares(A, *state.factors) + penalty)
 
     def objective(self, state: SoftImputeState) -> float:
         return state.loss
@@ -221,6 +252,7 @@ class SoftImputeAlgorithm:
             "V_": V * flip,
             "singular_values_": state.s,
             "reg_": float(state.level),
+            "ridge_": float(self.ridge),
         }
 
 
@@ -238,52 +270,22 @@ def probe(R: Any, P: Array, Q: Array, vectors: Array, rounds: int) -> tuple[Arra
     return vectors, values
 
 
-# --- when to stop -----------------------------------------------------------------------------------------------------
+# --- which λ ----------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class SettledAtReg(Settled):
-    """Settled, and the level has come down to λ."""
-
-    def reason(self, solution):
-        return super().reason(solution) if solution.state.level <= solution.algorithm.reg else None
-
-
-class HeldOut(Stop):
-    """Ends a descent of the level when the error on held-out entries has risen WORSE times; keeps the errors."""
-
-    def __init__(self, test: Observed):
-        self.test, self.best, self.since = test, np.inf, 0
-        self.levels: list[float] = []
-        self.squares: list[Array] = []  # of every held-out entry, at each level
-
-    def reason(self, solution):
-        state = solution.state
-        errors = self.test.values - entry_values(self.test, *state.factors)
-        self.squares.append(np.square(errors, dtype=np.float64))
-        self.levels.append(state.level)
-        self.since += 1
-        if self.squares[-1].mean() < self.best:
-            self.best, self.since = self.squares[-1].mean(), 0
-        return "got worse" if self.since >= WORSE or state.level <= solution.algorithm.reg else None
-
-    @property
-    def level(self) -> float:
-        """The largest level that is not worse than the best by more than the standard error of the difference."""
-        best = self.squares[int(np.argmin([squares.mean() for squares in self.squares]))]
-        more = [squares - best for squares in self.squares]
-        close = [one.mean() <= one.std() / np.sqrt(len(one)) for one in more]
-        return self.levels[close.index(True)]
-
-
-def chosen_reg(A: Observed, max_rank: int | None = None, time_limit: float | None = None) -> float:
+def chosen_reg(
+    A: Observed,
+    max_rank: int | None = None,
+    time_limit: float | None = None,
+    ridge: float = 0.0,
+) -> float:
     """λ by a tenth of the entries: as the level falls, the held-out error falls and then rises (noise enters)."""
     if A.n_observed < 2 / HELD_OUT:
         # too few entries to hold any out: σ₁ ≤ ‖Π_Ω A‖
         return 0.5 * float(np.linalg.norm(A.values)) or 1.0
     train, test = A.local.split(HELD_OUT, seed=0)
     rng = np.random.default_rng(0)
-    start = SoftImputeAlgorithm(1e-300, max_rank, decline=np.sqrt(0.5))
+    start = SoftImputeAlgorithm(1e-300, max_rank, decline=np.sqrt(0.5), ridge=ridge)
     state = start.init(train, rng)
     if state.level <= 1e-300:
         return 1.0  # all entries are zero, and so is X for every λ
@@ -297,7 +299,7 @@ def chosen_reg(A: Observed, max_rank: int | None = None, time_limit: float | Non
 class SoftImpute(CompletionModel):
     """Matrix completion with a nuclear-norm penalty: convex, no rank to choose, solved to a certified gap.
 
-    Minimises ½‖Π_Ω(A − X)‖² + λ‖X‖_* over all matrices X, which are kept as UVᵀ and never formed.
+    Minimises ½‖Π_Ω(A − X)‖² + λ‖X‖_* + ½γ‖X‖_F² over all matrices X, which are kept as UVᵀ and never formed.
 
     Attributes
     ----------
@@ -307,6 +309,8 @@ class SoftImpute(CompletionModel):
         Of X, descending.
     reg_ : float
         λ; larger than `reg` only if the run was stopped before λ had come down.
+    ridge_ : float
+        γ.
     mean_, row_bias_, column_bias_, row_scale_, column_scale_ : float, (n,), (m,), (n,), (m,)
         What was taken out.
     observed_, n_features_in_, n_iter_, trace_, stopped_, certificate_
@@ -326,6 +330,9 @@ class SoftImpute(CompletionModel):
         price of the fit; None: the rule of ``ALS(reg=None, reg_weighting="plain")``, without
         trials. Both follow the unit of the data: 10·X has 10 times the λ.""")
     _: KW_ONLY
+    ridge: float = parameter(0.0, NONNEGATIVE).doc("""
+        γ ≥ 0 of a second penalty ½γ‖X‖_F² (CIL24 2.2): every singular value is divided by 1 + γ
+        after λ is taken off it, the large ones too. It has no unit.""")
     max_rank: Any = parameter(None, COUNT, None).doc("""
         At most so many singular values. None leaves the rank to λ, and only then the problem is
         convex.""")
@@ -349,18 +356,21 @@ class SoftImpute(CompletionModel):
     time_limit: Any = common.time_limit()
 
     claims = SOFT_IMPUTE_CLAIMS
-    stored: ClassVar = {**CompletionModel.stored, "singular_values_ reg_": "audited"}
+    stored: ClassVar = {**CompletionModel.stored, "singular_values_ reg_ ridge_?": "audited"}
     patience = 2  # a direction that has just entered gains little in its first step
 
     def _algorithm(self, data: Any) -> SoftImputeAlgorithm:
         max_rank = None if self.max_rank is None else min(int(self.max_rank), *data.shape)
+        return SoftImputeAlgorithm(self._reg(data, max_rank), max_rank, ridge=float(self.ridge))
+
+    def _reg(self, data: Any, max_rank: int | None) -> float:
         if self.reg is None:
-            return SoftImputeAlgorithm(by_rule(data.local, "plain", implicit=False).reg, max_rank)
+            return by_rule(data.local, "plain", implicit=False).reg
         if self.reg != "auto":
-            return SoftImputeAlgorithm(float(self.reg), max_rank)
+            return float(self.reg)
         left = self._seconds_left()
         seconds = None if left is None else left / 2  # the other half is for the fit itself
-        return SoftImputeAlgorithm(chosen_reg(self._problem(data), max_rank, seconds), max_rank)
+        return chosen_reg(self._problem(data), max_rank, seconds, float(self.ridge))
 
     def _problem(self, data: Any) -> Observed:
         return data if self.centre == "none" else self._taken_out(data).remove_from(data)
@@ -392,6 +402,10 @@ class SoftImpute(CompletionModel):
     def _fold_reg(self, counts: Array) -> Array:
         """λ: with balanced factors a new row solves the same ridge regression as the old ones."""
         return np.full(len(counts), self.reg_)
+
+    def _fold_scale(self) -> Array:
+        """The ridge of a factor is λ + γs, as VᵀV = diag(s)."""
+        return np.sqrt(1 + getattr(self, "ridge_", 0.0) / self.reg_ * self.singular_values_)
 
     def path(self, X: Any, regs: Sequence[float]) -> list[SoftImpute]:
         """A fitted model for every λ of `regs`, each begun where the one before ended; falling λ are fastest.

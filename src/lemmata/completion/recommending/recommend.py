@@ -374,7 +374,8 @@ def _rating_weights(
     free = u > 0 if getattr(model, "nonnegative", False) else np.ones(len(u), bool)
     reg = float(model._fold_reg(np.array([len(places)]))[0])
     if reg > 0 or implicit:
-        z = np.linalg.solve(gram[np.ix_(free, free)] + reg * np.eye(int(free.sum())), v[free])
+        ridge = np.diag(reg * model._fold_scale()[free] ** 2)
+        z = np.linalg.solve(gram[np.ix_(free, free)] + ridge, v[free])
         weights = V[:, free] @ z
     else:
         weights = v[free] @ np.linalg.pinv(V[:, free])

@@ -154,9 +154,9 @@ def curve(problem: objective.Factored, d: objective.Factors) -> objective.Factor
     T = problem.on_entries(dx if problem.beyond is None else problem.beyond * dx)
     hU = T @ V - problem.S @ d.V + problem.row_reg[:, None] * d.U
     hV = T.T @ U - problem.S.T @ d.U + problem.column_reg[:, None] * d.V
-    if problem.implicit:
-        hU += d.U @ (V.T @ V) + U @ (d.V.T @ V + V.T @ d.V)
-        hV += d.V @ (U.T @ U) + V @ (d.U.T @ U + U.T @ d.U)
+    if w := problem.everywhere:
+        hU += w * (d.U @ (V.T @ V) + U @ (d.V.T @ V + V.T @ d.V))
+        hV += w * (d.V @ (U.T @ U) + V @ (d.U.T @ U + U.T @ d.U))
     if not problem.biased:
         return objective.Factors(hU, hV, np.zeros_like(d.b), np.zeros_like(d.c))
     alpha, beta = problem.bias_regs

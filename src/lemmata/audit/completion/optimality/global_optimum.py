@@ -5,9 +5,10 @@ is at least the convex one, P(X) = ½‖Π_Ω(A − X)‖² + λ‖X‖_*, whose
 
     D(Y) = ⟨A, Y⟩ − ½‖Y‖² − ½ Σ_i (Y1)_i²/α_i − ½ Σ_j (Yᵀ1)_j²/β_j      subject to  σ₁(α^-½ Y β^-½) ≤ 1,  Y = 0 off Ω
 
-(the sums only with biases; α = β = λ, or λ times the counts). Every such Y bounds the optimum from below; we take the best
-multiple of the residual, here or a few factors further. At a first-order point with σ₁ ≤ 1 the two meet: no matrix of any
-rank is better. LAPACK finds σ₁ where one side is short; elsewhere Lanczos does, with a known risk (lanczos.py).
+(the sums only with biases; α = β = λ, or λ times the counts). A second penalty ½γ‖X‖² is at least γ⟨Z, X⟩ − ½γ‖Z‖² for any
+Z, so that D loses ½γ‖Z‖² and asks for σ₁ of Y − γZ. Every such Y (and Z) bounds the optimum from below; we take the best
+multiple of the residual (and of X), here or a few factors further. At a first-order point with σ₁ ≤ 1 the two meet: no matrix
+of any rank is better. LAPACK finds σ₁ where one side is short; elsewhere Lanczos does, with a known risk (lanczos.py).
 """
 
 from __future__ import annotations
@@ -162,7 +163,7 @@ def _dual_terms(problem: Factored) -> tuple[float, float]:
     """⟨A, Y⟩ and the square in D(θY) = θ⟨A, Y⟩ − ½θ²(Σ y²/w + Σ(Y1)²/α + Σ(Yᵀ1)²/β)."""
     error = problem.target - problem.fitted
     w = 1.0 if problem.weights is None else problem.weights
-    g, h = float(problem.target @ (w * error)), 2 * problem.loss
+    g, h = float(problem.target @ (w * error)), 2 * problem.loss + problem.ridge * problem.energy
     if problem.biased:
         for axis, reg in zip((1, 0), problem.bias_regs, strict=True):
             sums = problem.S.sum(axis=axis)
@@ -178,7 +179,8 @@ def _residual_top(problem: Factored, accuracy: float) -> Top:
     (U, V, _, _), regs = problem.at, (problem.row_reg, problem.column_reg)
     r, s = (np.divide(1.0, np.sqrt(x), out=np.zeros(len(x)), where=x > 0) for x in regs)
     scaled = problem.on_entries(problem.S.data * r[problem.rows] * s[problem.indices])
-    thin = (r[:, None] * U, s[:, None] * V) if problem.implicit else None
+    d = problem.everywhere
+    thin = (d * r[:, None] * U, s[:, None] * V) if d else None
     top = top_singular_value(scaled, thin, accuracy)
     return replace(top, left=r * top.left, right=s * top.right)
 
@@ -269,7 +271,7 @@ def _free_rows(problem: Factored) -> bool:
     cost=lambda fit: gap_cost(fit, CONVEX_GAP / 400),
 )
 def least_penalised(fit):
-    """The duality gap of ½‖Π_Ω(A − X)‖² + λ‖X‖_* in per cent of its value."""
+    """The duality gap of ½‖Π_Ω(A − X)‖² + λ‖X‖_* + ½γ‖X‖² in per cent of its value."""
     if not float(fit.reg_) > 0:
         return claims.unknown("without a penalty (reg_ = 0) there is no gap to measure")
     gap = search(problem_of(fit), CONVEX_GAP / 100, *_proposals(fit))
