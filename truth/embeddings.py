@@ -212,6 +212,11 @@ def scores_and_their_optimum(seed: int) -> Iterator[Case]:
         if label == "nothing":
             true["follows_information"] = False
         yield Case(label, planted(model, S).certify(texts), true, tuple(true))
+    contrast, odds = deepcopy(model), np.log(M / N.sum(axis=1, keepdims=True))
+    contrast.objective = "nce"  # scores are log-probabilities
+    for label, S in (("as trained", own), ("noise", scores["noise"]), ("not shifted", own - odds)):
+        true = truths_of(S, N, M)
+        yield Case(f"NCE, {label}", planted(contrast, S + odds).certify(texts), true, tuple(true))
     told = deepcopy(model)
     told.ns_exponent = 3.0
     true = truths_of(own, N, noise_pairs(N, model.counts_, told))

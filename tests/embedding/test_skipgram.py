@@ -38,6 +38,7 @@ SMALL = {
     "settings",
     [
         {},
+        {"objective": "nce", "biases": "clamped"},
         {"negatives_per": "window", "biases": True},
         {"negatives_per": "occurrence"},
         {"sg": False, "alpha": 0.2},
@@ -64,9 +65,15 @@ def test_the_first_loss_is_that_of_guessing(compile):
     assert model.trace_.objective[0] == pytest.approx(5 * np.log(2), rel=1e-5)
 
 
-@pytest.mark.parametrize("per", ["pair", "window", "occurrence"])
-def test_scores_reach_the_optimum_of_negative_sampling(per):
-    """ln[N_vw / (r N_w q_v)], N_w the pairs of w; per occurrence, its occurrences. Full rank: nothing stands in the way."""
+@pytest.mark.parametrize(
+    ("per", "objective"),
+    [("pair", "negative"), ("window", "negative"), ("occurrence", "negative"), ("pair", "nce"), ("window", "nce")],
+)  # fmt: skip
+def test_scores_reach_the_optimum_of_their_objective(per, objective):
+    """Of negative sampling ln[N_vw / (r N_w q_v)], N_w the pairs of w; per occurrence, its occurrences.
+
+    Of noise contrastive estimation ln N_vw/N_w, the softmax's, normalised. Full rank: nothing stands in the way.
+    """
     rng = np.random.default_rng(3)
     chain = rng.dirichlet(np.full(5, 2.0), 5)
     words = [0]
@@ -75,7 +82,7 @@ def test_scores_reach_the_optimum_of_negative_sampling(per):
     sentences = [[f"w{i}" for i in words[at : at + 1000]] for at in range(0, 6000, 1000)]
     model = SkipGram(
         vector_size=6, window=1, min_count=1, sample=0, negative=2, negatives_per=per, epochs=40, alpha=0.05, min_alpha=1e-3,
-        biases=True, shrink_windows=False, random_state=0,
+        biases=True, shrink_windows=False, random_state=0, objective=objective,
     )  # fmt: skip
     with lemmata.config(compile="always"):
         model.fit(sentences)
@@ -88,7 +95,13 @@ def test_scores_reach_the_optimum_of_negative_sampling(per):
     best = np.log(N / (2 * times[:, None] * noise(encoded.vocabulary.counts, 0.75)))
     scores = model.embedding_ @ model.context_embedding_.T + model.biases_
     # the last steps are noisy: their spread is some γ times a score
-    assert np.abs(scores - best).max() < 0.1
+    if objective == "nce":
+        log_p = np.log(N / N.sum(axis=1, keepdims=True))
+        assert np.abs(scores - log_p).max() < 0.1
+        assert np.abs(np.log(np.exp(scores).sum(axis=1))).max() < 0.05
+        assert {"pairs_learned", "beats_frequencies"} <= set(model.certify(sentences).held)
+    else:
+        assert np.abs(scores - best).max() < 0.1
     p = N / N.sum()
     entropy = -(p * np.log(1 / (1 + np.exp(-best)))).sum()
     if per == "pair":
@@ -225,6 +238,12 @@ def test_a_learning_rate_far_too_large_is_told_and_crashes_nothing():
         (topical(3), {"negatives_per": "word"}, "negatives_per"),
         (topical(3), {"sg": False, "tied": True}, "tied"),
         (topical(3), {"sg": False, "objective": "softmax"}, "softmax"),
+        (topical(3), {"objective": "nce"}, "biases"),
+        (
+            topical(3),
+            {"objective": "nce", "biases": True, "negatives_per": "occurrence"},
+            "per='pair'",
+        ),
     ],
 )
 def test_bad_input_is_refused_and_nothing_is_half_fitted(documents, settings, message):

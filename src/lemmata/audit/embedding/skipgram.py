@@ -9,7 +9,7 @@ where r are drawn for each pair, and q ∝ p^α. With scores s_wv = ⟨ζ_w, z_v
 Scores that depend on v alone reach L_v = L(ln Σ_w N_wv / Σ_w M_wv): the best that word frequencies alone can do. (CIL (3.54)
 is s* with one negative for each pair; r of them shift it by ln r.) gensim leaves a negative out that is the word itself: there
 M_wv = r q_v (N_w − N_wv). Of the exact softmax (3.46), L* is the conditional entropy of v and L_v the entropy of its
-frequencies.
+frequencies. Of noise contrastive estimation, s stands for ln p(v | w), and s − ln(r q_v) is what separates.
 
 **Pairs.** N and T are averages over dropped words and drawn windows, exactly: nothing is sampled here. An occurrence s is kept
 with probability k_s, independently of all others; windows reach over the words that are left. So s sees t if both are kept and
@@ -241,7 +241,9 @@ def _of_negatives(fit: claims.Fit, pairs: ExpectedPairs) -> Losses:
     rows = np.repeat(np.arange(N.shape[0]), np.diff(N.indptr))
     M = r * q[N.indices] * np.maximum(T[rows] - apart * N.data, 0.0)
     s, total = np.empty(N.nnz), 0.0
+    odds = log_odds(fit, r * q)
     for at, S in _scores(fit):
+        S = S - odds
         places = slice(N.indptr[at.start], N.indptr[at.stop])
         s[places] = S[rows[places] - at.start, N.indices[places]]
         total += r * float(T[at] @ (softplus(S) @ q))
@@ -252,6 +254,11 @@ def _of_negatives(fit: claims.Fit, pairs: ExpectedPairs) -> Losses:
     known = (claims.rounding(float, 1) * N.data < M) & (N.data > 0)
     correlation = _correlation(s[known], best[known], N.data[known])
     return Losses(total, alone, _binary(N.data, M), float(N.data.sum()), correlation)
+
+
+def log_odds(fit: claims.Fit, noise: Array) -> Array | float:
+    """ln(r q_v) where scores are log-probabilities; 0 where they are those of the classifier."""
+    return _logs(noise) if fit.get("objective") == "nce" else 0.0
 
 
 def _of_softmax(fit: claims.Fit, pairs: ExpectedPairs) -> Losses:
@@ -371,6 +378,7 @@ def pairs_learned(fit):
     total, size = 0.0, max(1, BLOCK // len(Z))
     for first in range(0, len(w), size):
         mine, S = v[first : first + size], X[w[first : first + size]] @ Z.T + b
+        S = S - log_odds(fit, r * q)
         own = S[np.arange(len(S)), mine]
         if softmax:
             total += float((logsumexp(S, axis=1) - own).sum())

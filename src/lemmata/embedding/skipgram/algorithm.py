@@ -12,6 +12,10 @@ has a name:
 (an occurrence without neighbours has no pair, and gets no negatives either.) CBOW and documents have the same terms with
 another input: the sum or mean of a window's ζ, and the vector of a document, each with one pair for an occurrence.
 
+Noise contrastive estimation (Gutmann & Hyvärinen 2010; Mnih & Teh 2012) asks the same, given what noise there is: a pair is
+one of 1 + r, and if s is to be ln p(v | w), the odds are p(v | w) / r q_v. So s − ln(r q_v) stands in the place of s, and the
+best s is the log-probability of the softmax (3.46), normalised by itself. Here that is a bias b_v − ln(r q_v).
+
 A step is an epoch: one pass of single gradient steps with the rate γ that falls linearly from `alpha` to `min_alpha` over all
 epochs. The loss of a state is measured at that state, on windows and negatives that are the same for every epoch: the mean over
 pairs of −ln σ(s_v) − Σ ln σ(−s_u), or an estimate of it by evenly spaced chunks of a long text.
@@ -29,13 +33,14 @@ from lemmata.core import storable
 from lemmata.core.engine import cores, run_tasks
 from lemmata.embedding.skipgram import _twins as twins
 from lemmata.embedding.skipgram.contexts import Biases, WindowedText
-from lemmata.embedding.windows.sampling import Chunks
+from lemmata.embedding.windows.sampling import Chunks, noise
 
 Array = np.ndarray
 RATES = {True: 0.025, False: 0.075}  # of skip-gram; of CBOW, whose gradients are a window's mean
 SHARED = {"pair": 0, "window": 1, "occurrence": 2}
 TABLE = 1024  # steps of σ and ln(1 + eˢ) over −8 … 8, read by straight lines in between: wrong by 1e-5 at most
 MEASURE = 2**63  # the key of the draws that the loss is measured on
+TINY = 1e-30  # for words that do not occur, which are neither seen nor drawn
 NO_PARTS = np.empty(0, np.int64), np.empty(0, np.int32)
 
 
@@ -97,6 +102,7 @@ class SkipGramAlgorithm:
     mean: bool = True
     tied: bool = False
     biases: bool = False
+    contrast: bool = False  # noise contrastive estimation
     alpha: float = 0.025
     min_alpha: float = 1e-4
     deterministic: bool = False
@@ -115,6 +121,15 @@ class SkipGramAlgorithm:
             raise ValueError(
                 "tied=True only works with skip-gram: CBOW's inputs are means of windows; pass sg=True."
             )
+        contrast = model.objective == "nce"
+        if contrast and not biases.trained:
+            raise ValueError(
+                "objective='nce' estimates log-probabilities, whose level is b: pass biases=True or biases='clamped'."
+            )
+        if contrast and model.negatives_per == "occurrence":
+            raise ValueError(
+                "objective='nce' has to know how many negatives a pair has; pass negatives_per='pair' or 'window'."
+            )
         return cls(
             vector_size=model.vector_size - biases.coordinates,
             epochs=model.epochs,
@@ -125,6 +140,7 @@ class SkipGramAlgorithm:
             mean=bool(model.cbow_mean),
             tied=bool(model.tied),
             biases=biases.trained,
+            contrast=contrast,
             alpha=float(alpha),
             min_alpha=float(model.min_alpha),
             deterministic=bool(model.deterministic),
@@ -133,13 +149,20 @@ class SkipGramAlgorithm:
     # --- the loop ---
 
     def init(self, data: WindowedText, rng: np.random.Generator) -> SkipGramState:
-        """ζ uniform in ±1/2k, z = 0, as word2vec begins."""
+        """ζ uniform in ±1/2k, z = 0, as word2vec begins; with NCE, b_v is the frequency's logarithm."""
         v, k = len(data.counts), self.vector_size
         vectors = ((rng.random((data.n_inputs, k)) - 0.5) / k).astype(np.float32)
         outputs = np.zeros((0 if self.tied else v, k), np.float32)
         seed = int(rng.integers(2**62))
-        state = SkipGramState(vectors, outputs, np.zeros(v, np.float32), 0, seed, 0.0, np.nan)
+        b = np.log(noise(data.counts, 1.0) + TINY) if self.contrast else np.zeros(v)
+        state = SkipGramState(vectors, outputs, b.astype(np.float32), 0, seed, 0.0, np.nan)
         return self.at(state, data)
+
+    def odds(self, data: WindowedText) -> Array:
+        """−ln(r q_v), what NCE adds to a log-probability; zeros for negative sampling."""
+        q = noise(data.counts, data.ns_exponent)
+        shift = -np.log(self.negative * q + TINY) if self.contrast else np.zeros(len(q))
+        return shift.astype(np.float32)
 
     def check_state(self, state: SkipGramState, data: WindowedText) -> None:
         check_sizes(state, data, self.vector_size, self.tied)
@@ -201,7 +224,8 @@ class CompiledTrainer:
         self.lanes = -(-algorithm.vector_size // 16)
         self.inputs = self._writable(to_lines(state.vectors))
         self.outputs = self.inputs if algorithm.tied else self._writable(to_lines(state.outputs))
-        self.biases = state.biases.copy()
+        self.odds = algorithm.odds(data)
+        self.biases = state.biases + self.odds
         places = np.linspace(-8, 8, TABLE + 1)
         self.tables = np.stack([1 / (1 + np.exp(-places)), np.logaddexp(0, places)]).astype(
             np.float32
@@ -275,7 +299,7 @@ class CompiledTrainer:
             )
             for lines in (self.inputs, self.outputs)
         )
-        return vectors, outputs, self.biases
+        return vectors, outputs, self.biases - self.odds
 
 
 class BatchedTrainer:
@@ -285,7 +309,8 @@ class BatchedTrainer:
         self.algorithm, self.data, self.state = algorithm, data, state
         self.inputs = state.vectors.copy()
         self.outputs = self.inputs if algorithm.tied else state.outputs.copy()
-        self.biases = state.biases.copy()
+        self.odds = algorithm.odds(data)
+        self.biases = state.biases + self.odds
 
     def epoch(self) -> tuple[float, int]:
         a, done = self.algorithm, self.state.epoch
@@ -326,4 +351,4 @@ class BatchedTrainer:
         return total, pairs
 
     def result(self) -> tuple[Array, Array, Array]:
-        return self.inputs, self.outputs, self.biases
+        return self.inputs, self.outputs, self.biases - self.odds

@@ -38,7 +38,11 @@ from lemmata.text.encoded import EncodedText, encode_with
 from lemmata.text.words import Tokenizer, Vocabulary
 
 Array = np.ndarray
-OBJECTIVES: dict[str, Any] = {"negative": SkipGramAlgorithm, "softmax": SoftmaxAlgorithm}
+OBJECTIVES: dict[str, Any] = {
+    "negative": SkipGramAlgorithm,
+    "nce": SkipGramAlgorithm,
+    "softmax": SoftmaxAlgorithm,
+}
 
 
 class SkipGram(EmbeddingModel):
@@ -79,7 +83,9 @@ class SkipGram(EmbeddingModel):
         time stays linear. "document": the sentence itself, which gets a vector that predicts its
         words (a distributed bag of words). A sentence is what is read as one text: a line, a
         paragraph or a file, by the `unit` of `lemmata.text.read`.""")
-    objective: str = parameter("negative", choice("negative", "softmax")).doc("""
+    objective: str = parameter("negative", choice("negative", "nce", "softmax")).doc("""
+        "nce": noise contrastive estimation, negative sampling that knows its noise: ⟨ζ_w, z_v⟩ + b_v
+        estimates ln p(v | w) of the softmax, not ln[p(v | w) / r q_v]. It needs biases.
         "softmax": the exact likelihood (3.46) of the counts of all pairs, for 4,096 words at most;
         an epoch is 20 steps of L-BFGS, and negative, sample and alpha are not used.""")
     negative: int = parameters.NEGATIVE.doc("""
