@@ -606,11 +606,16 @@ def test_models_shows_the_parameters_of_one():
 def toy_atlas(monkeypatch):
     told = {"title": "A toy", "source": "CIL 0", "caption": "It plays."}
 
-    def perform(folder):
+    def perform(folder, **values):
         (folder / "toy.png").write_bytes(b"")
-        return SimpleNamespace(path=folder / "toy.png", shown=("it moves", "it squeaks"), **told)
+        shown = ("it moves", "it squeaks", *map(str, values.items()))
+        return SimpleNamespace(path=folder / "toy.png", shown=shown, **told)
 
-    entry = SimpleNamespace(perform=perform, **told)
+    from lemmata.atlas import AtlasEntry, Slider
+
+    sliders = Slider("speed", 0.5, 0, 2), Slider("seed", 0, 0, 99)
+    entry = AtlasEntry("toy", "A toy", "CIL 0", None, sliders)
+    entry = SimpleNamespace(perform=perform, check=entry.check, parameters=sliders, **told)
     module = SimpleNamespace(entries=lambda: {"toy": entry})
     monkeypatch.setitem(sys.modules, "lemmata.atlas", module)
 
@@ -627,7 +632,22 @@ def test_atlas_lists_draws_and_suggests(tmp_path):
         "It plays.",
         "asserted: · it moves",
         "          · it squeaks",
+        "--set: speed 0 to 2 (default 0.5), seed 0 to 99 (default 0)",
     ]
+    set_to = ("--out", tmp_path, "--json", "-s", "speed=1.5", "--set", "seed=3")
+    assert json.loads(invoke("atlas", "toy", *set_to))["shown"][2:] == [
+        "('speed', 1.5)",
+        "('seed', 3)",
+    ]
+    for setting, message in {
+        "speed=3": "speed=3.0 lies outside; pass 0 to 2 (default 0.5)",
+        "seed=0.5": "seed=0.5 is no whole number",
+        "sped=1": "toy takes speed 0 to 2 (default 0.5)",
+        "speed": "not of the form name=number",
+        "speed=nan": "lies outside",
+    }.items():
+        assert message in invoke("atlas", "toy", "--set", setting, code=2)
+    assert "name it" in invoke("atlas", "--set", "speed=1", code=2)
     assert (tmp_path / "new" / "toy.png").exists()
     found = json.loads(invoke("atlas", "toy", "--out", tmp_path, "--json"))
     assert found["figure"] == str(tmp_path / "toy.png")

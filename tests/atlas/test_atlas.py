@@ -129,7 +129,7 @@ def test_values_outside_of_the_bounds_and_unknown_ones_are_refused(tmp_path):
     assert isinstance(seen[0], int)
     with pytest.raises(ValueError, match="n=10 lies outside; pass 1 to 9"):
         slider.perform(tmp_path, n=10)
-    with pytest.raises(ValueError, match="some takes n, not m"):
+    with pytest.raises(ValueError, match=r"some takes n 1 to 9 \(default 3\), not m"):
         slider.perform(tmp_path, m=1)
 
 

@@ -48,7 +48,7 @@ def write_page() -> str:
 atlas, {len(items) - drawn} are not, for the reason given. `lemmata atlas ID` draws an entry again and asserts what it shows;
 `lemmata atlas --all` draws all {len(entries)} of them, with the seconds of each. Sections are listed where they have a picture,
 or should have one. Parameters are those that an entry takes, with their bounds, as
-`atlas.entries()["step-size"].perform(gamma=1.9)`.
+`lemmata atlas step-size --set gamma=1.9`, or `atlas.entries()["step-size"].perform(gamma=1.9)`.
 """
     return "\n".join([begin, *_tables(items), *_others(items, entries)]) + "\n"
 

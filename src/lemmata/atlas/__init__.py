@@ -95,11 +95,19 @@ class Slider:
     low: float
     high: float
 
+    def __str__(self):
+        return f"{self.name} {self.low} to {self.high} (default {self.default})"
+
     def check(self, value: float) -> float:
         """The value as the entry takes it, or the error that says between which bounds it has to lie."""
-        if not self.low <= value <= self.high:
-            raise ValueError(f"{self.name}={value} lies outside; pass {self.low} to {self.high}.")
-        return type(self.default)(value)
+        found = type(self.default)(value) if self.low <= value <= self.high else None
+        if found is None:
+            raise ValueError(
+                f"{self.name}={value} lies outside; pass {self.low} to {self.high} (default {self.default})."
+            )
+        if found != value:
+            raise ValueError(f"{self.name}={value} is no whole number; pass {self}.")
+        return found
 
 
 @dataclass(frozen=True)
@@ -118,6 +126,14 @@ class AtlasEntry:
         text = getdoc(self.make) or ""
         return " ".join((text.partition("\n\n")[2] or text).split())
 
+    def check(self, values: dict[str, float]) -> dict[str, float]:
+        """The values as `make` takes them. ValueError where one is unknown, or outside of its bounds."""
+        known = {one.name: one for one in self.parameters}
+        if unknown := set(values) - set(known):
+            takes = ", ".join(map(str, self.parameters)) or "no parameters"
+            raise ValueError(f"{self.id} takes {takes}, not {', '.join(sorted(unknown))}.")
+        return {name: known[name].check(value) for name, value in values.items()}
+
     def draw(self, folder: Any = ".") -> Path:
         """Draw the figure into a folder as ID.png. Raises NotShown if the experiment shows something else."""
         return self.perform(folder).path
@@ -131,11 +147,7 @@ class AtlasEntry:
 
         from lemmata.core.store import write_atomically
 
-        known = {one.name: one for one in self.parameters}
-        if unknown := set(values) - set(known):
-            takes = ", ".join(known) or "no parameters"
-            raise ValueError(f"{self.id} takes {takes}, not {', '.join(sorted(unknown))}.")
-        checked = {name: known[name].check(value) for name, value in values.items()}
+        checked = self.check(values)
         path = Path(folder) / f"{self.id}.png"
         path.parent.mkdir(parents=True, exist_ok=True)
         with _small_fits(), rc_context(LOOK), _listening() as heard:

@@ -328,6 +328,15 @@ def atlas(
     out: Annotated[
         Path, typer.Option(metavar="FOLDER", help="The folder for the pictures.")
     ] = Path("atlas-out"),
+    settings: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            "-s",
+            metavar="NAME=VALUE",
+            help="A parameter of the experiment, within its range (repeatable).",
+        ),
+    ] = None,
     all: Annotated[
         bool, typer.Option("--all", help="Draw everything, with the seconds of each.")
     ] = False,
@@ -335,10 +344,13 @@ def atlas(
 ) -> None:
     """List the experiments of the atlas, or draw one, or all.
 
-    Each entry draws a figure of the notes and asserts what it shows."""
+    Each entry draws a figure of the notes and asserts what it shows. Its parameters, ranges and defaults are
+    printed with it: lemmata atlas step-size --set gamma=1.9"""
     from lemmata.atlas import entries
 
     known = entries()
+    if settings and entry is None:
+        raise typer.BadParameter("parameters belong to one entry; name it.", param_hint="--set")
     if all:
         return _draw_all(known, out, as_json)
     if entry is None:
@@ -354,7 +366,11 @@ def atlas(
         )
     out.mkdir(parents=True, exist_ok=True)
     shell.check_writable(out / f"{key}.png")
-    drawn = known[key].perform(out)
+    try:
+        values = known[key].check(dict(map(shell.number_in, settings or ())))
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint="--set") from None
+    drawn = known[key].perform(out, **values)
     facts = {"id": key, "title": drawn.title, "source": drawn.source, "figure": str(drawn.path)}
     if as_json:
         return shell.print_json({**facts, "caption": drawn.caption, "shown": list(drawn.shown)})
@@ -363,6 +379,8 @@ def atlas(
         print(drawn.caption)
     for number, sentence in enumerate(drawn.shown):
         print(f"{'asserted:' if not number else '':9} · {sentence}")
+    if takes := known[key].parameters:
+        print(f"--set: {', '.join(map(str, takes))}")
 
 
 def _draw_all(known: dict[str, Any], out: Path, as_json: bool) -> None:

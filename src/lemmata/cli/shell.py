@@ -315,6 +315,17 @@ def parameters_in(cls: Any, settings: list[str]) -> dict[str, Any]:
     return found
 
 
+def number_in(setting: str) -> tuple[str, float]:
+    """Read one name=number."""
+    name, equals, text = setting.partition("=")
+    try:
+        if equals:
+            return name.strip(), float(text)
+    except ValueError:
+        pass
+    raise typer.BadParameter(f"{setting!r} is not of the form name=number.", param_hint="--set")
+
+
 # --- places ---------------------------------------------------------------------------------------------------------
 
 
