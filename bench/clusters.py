@@ -9,6 +9,8 @@ import importlib.util
 from functools import partial
 
 import numpy as np
+from scipy.cluster import hierarchy
+from sklearn.cluster import AgglomerativeClustering as SklearnTree
 from sklearn.cluster import KMeans as SklearnKMeans
 from sklearn.cluster import kmeans_plusplus
 
@@ -19,9 +21,10 @@ from bench.helpers.harness import (
     run_quietly,
     share_added,
     time_call,
+    time_cpu,
     typical_seconds,
 )
-from lemmata import KMeans, LightweightCoreset
+from lemmata import AgglomerativeClustering, KMeans, LightweightCoreset
 from lemmata.clustering import greedy_d2_sampling
 
 SIZES = ((1_000_000, 32, 100), (200_000, 128, 256))  # rows, features, clusters
@@ -268,6 +271,29 @@ def from_coreset(X, k, size, starts, seed):
     return drawing, fitting, model.cluster_centers_
 
 
+# --- trees ------------------------------------------------------------------------------------------------------------
+
+
+def trees(shape=(10_000, 20), linkages=("ward", "average", "single"), rounds=3):
+    """Whole trees of rows of noise, CPU seconds in turns; ours with its certificate, SciPy's linkage alone."""
+    X = np.random.default_rng(0).normal(size=shape)
+    print(f"trees, {shape[0]:,} × {shape[1]}, float64; CPU s, the least of {rounds}")
+    for linkage in linkages:
+        systems = {
+            "scikit-learn": lambda X=X, how=linkage: SklearnTree(linkage=how).fit(X),
+            "lemmata": lambda X=X, how=linkage: AgglomerativeClustering(linkage=how).fit(X),
+            "SciPy linkage": lambda X=X, how=linkage: hierarchy.linkage(X, how),
+        }
+        seconds = {name: [] for name in systems}
+        for _ in range(rounds):
+            for name, fit in systems.items():
+                seconds[name].append(time_cpu(fit)[0])
+        least = {name: min(found) for name, found in seconds.items()}
+        ratio = least["scikit-learn"] / least["lemmata"]
+        each = ", ".join(f"{name} {one:.2f}" for name, one in least.items())
+        print(f"  {linkage:<10}{each}; {ratio:.2f}x scikit-learn (target ≥ 1)", flush=True)
+
+
 def main():
     lloyd()
     settling()
@@ -275,3 +301,4 @@ def main():
     seeding()
     peak_memory()
     coresets()
+    trees()

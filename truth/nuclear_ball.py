@@ -33,5 +33,11 @@ def radii(seed: int) -> Iterator[Case]:
             if not 0.005 < off < 0.02:
                 truth["least_in_ball"] = off <= 0.01
             yield Case(f"{steps} steps", model.certify(A), truth, ["in_ball"])
-        model.U_ = model.U_ * 1.01
+        U, known = model.U_, ~np.isnan(A)
+        for share in (0.9, 0.6):
+            model.U_ = share * U
+            off = 0.5 * float(np.sum((A - model.U_ @ model.V_.T)[known] ** 2)) / least - 1
+            truth = {"in_ball": True, "least_in_ball": off <= 0.01}
+            yield Case(f"{share} times as long", model.certify(A), truth, ["in_ball"])
+        model.U_ = U * 1.01
         yield Case("too long", model.certify(A), {"in_ball": False}, ["in_ball"])

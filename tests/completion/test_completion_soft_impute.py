@@ -17,8 +17,8 @@ from lemmata.completion.nuclear.soft_impute import (
     SettledAtReg,
     SoftImputeAlgorithm,
     chosen_reg,
-    rebalance,
 )
+from lemmata.completion.nuclear.sweeps import rebalance, sweep
 from lemmata.core import MaxSteps, Path, run
 
 TIGHT = SettledAtReg(1e-13, 3) | MaxSteps(3000)
@@ -90,7 +90,7 @@ def test_with_few_and_random_probes_the_proximal_step_still_descends(seed, probe
 def test_a_sweep_of_least_squares_descends_and_keeps_the_factors_balanced():
     _, A = low_rank(0, noise=0.3)
     state = run(SoftImputeAlgorithm(reg=1.0), A, stop=MaxSteps(2), rng=0).state
-    P, s, Q = SoftImputeAlgorithm._sweep(A, (state.P, state.s, state.Q), 1.0)
+    P, s, Q = sweep(A, (state.P, state.s, state.Q), 1.0)
     assert objective(A, (P * s) @ Q.T, 1.0) < objective(A, matrix(state), 1.0)
     for basis in (P, Q):
         assert np.allclose(basis.T @ basis, np.eye(len(s)), atol=1e-12)

@@ -61,9 +61,8 @@ class CompletionModel(OneToOneFeatureMixin, RowTransformer, ModelOfEntries):
     def restored(cls, parameters: dict[str, Any], attributes: dict[str, Any]) -> Any:
         """Raises ValueError where the entries are not those of a matrix of these factors."""
         model: Any = super().restored(parameters, attributes)
-        shape = len(model.U_), len(model.V_)
-        if model.observed_.shape != shape:
-            raise ValueError(f"observed_ has shape {model.observed_.shape}, the factors {shape}.")
+        if (found := model.observed_.shape) != (shape := (len(model.U_), len(model.V_))):
+            raise ValueError(f"observed_ has shape {found}, the factors {shape}.")
         return model
 
     # --- what a subclass may say ---
@@ -170,14 +169,13 @@ class CompletionModel(OneToOneFeatureMixin, RowTransformer, ModelOfEntries):
         return data.weighted(np.nan_to_num(w))
 
     def _title(self, data: Any) -> str:
-        name = type(self).__name__
         if data is None:
-            return name
+            return type(self).__name__
         n, m = data.shape
         known = f"{data.n_observed:,} observed ({data.density:.2g})"
         if self._is_implicit():
             known = f"implicit feedback, {data.n_observed:,} counts, all cells fitted"
-        return f"{name}  {n:,} × {m:,}, {known}, rank {self.U_.shape[1]}"
+        return f"{type(self).__name__}  {n:,} × {m:,}, {known}, rank {self.U_.shape[1]}"
 
     def _set_offsets(self, offsets: Offsets) -> dict[str, Any]:
         """Offsets as the public attributes."""
@@ -307,18 +305,15 @@ class CompletionModel(OneToOneFeatureMixin, RowTransformer, ModelOfEntries):
 
     def _fold(self, data: Observed, transposed: bool = False) -> Folded:
         """The best factors for new rows of `data`; ALS, whose biases belong to the same least squares, has its own."""
-        V, others, scale = (
-            (self.U_, self.row_bias_, self.row_scale_)
-            if transposed
-            else (self.V_, self.column_bias_, self.column_scale_)
-        )
+        rows = self.U_, self.row_bias_, self.row_scale_
+        columns = self.V_, self.column_bias_, self.column_scale_
+        V, others, scale = rows if transposed else columns
         own, spread = self._own_offsets(data, others, "columns" if transposed else "rows")
         i, j = data.rows, data.columns
         x = (data.values - V.dtype.type(self.mean_) - others[j] - own[i]) / (scale[j] * spread[i])
         entries = Entries(data.by_row.indptr, j, x.astype(V.dtype, copy=False))
-        alike = self._fold_scale()
-        factors = solve_rows(entries, V / alike, self._fold_reg(data.row_counts)) / alike
-        return Folded(factors, own, spread)
+        reg, alike = self._fold_reg(data.row_counts), self._fold_scale()
+        return Folded(solve_rows(entries, V / alike, reg) / alike, own, spread)
 
     def _own_offsets(self, data: Observed, others: Array, side: str) -> tuple[Array, Array]:
         """Offset and spread of new rows: the mean of a − μ − c over its entries where rows were centred, and its deviation."""

@@ -7,9 +7,12 @@ With R = Π_Ω(A − X) = −∇f, the linear function −⟨R, ·⟩ is least i
     g(X) = r σ₁(R) − ⟨R, X⟩  ≥  f(X) − f*          by convexity: how far from the best X is, at most, for one singular pair
     X ← (1 − η) X + η r u vᵀ,    η = min(g / ‖Π_Ω(r u vᵀ − X)‖², 1)                          the exact length (Jaggi 2013)
 
-Such a step adds a direction of rank 1 and gains little in the others: alone they end at g ∝ 1/t. So each is followed by a few
-projected gradient steps among the matrices L C Rᵀ, L and R spanning the columns and rows of X: C is small, its singular values
-are projected onto {s ≥ 0, Σs ≤ r}, which drops what is not needed. No step raises f.
+Such a step adds a direction of rank 1 and gains little in the others: alone they end at g ∝ 1/t. So each is followed by
+* projected gradient steps among the matrices L C Rᵀ, L and R spanning the columns and rows of X and some more leading pairs: C
+  is small, its singular values are projected onto {s ≥ 0, Σs ≤ r}, which drops what is not needed;
+* a sweep of least squares (sweeps.py) for the λ that belongs to X, ⟨R, X⟩/‖X‖_*. On the way to the optimum that λ settles. A
+  longer X is projected, a shorter one grows to its best multiple in the ball; it is taken where it is better.
+No step raises f.
 
 For λ = σ₁(R) at the end, X also minimises ½‖Π_Ω(A − X)‖² + λ‖X‖_*: every radius is a λ of SoftImpute, and the reverse.
 
@@ -32,6 +35,7 @@ from lemmata.audit.completion.optimality.ball import BALL_CLAIMS
 from lemmata.completion.base import CompletionModel
 from lemmata.completion.centring import HOW, centre
 from lemmata.completion.nuclear import sparse_lowrank
+from lemmata.completion.nuclear.sweeps import sweep
 from lemmata.completion.observed import Observed
 from lemmata.core import common
 from lemmata.core.certificate import rounding
@@ -43,8 +47,9 @@ from lemmata.optim.projections import L1Ball
 
 Array = np.ndarray
 
-CORRECTIONS = 8  # projected gradient steps within the span, after each pair
-PAIRS = 8  # that join the span: the first for the step, the others for the corrections
+CORRECTIONS = 2  # projected gradient steps within the span, after each pair
+PAIRS = 16  # that join the span: the first for the step, the others for the corrections
+LEAST = 1e-6  # λ, in units of ‖Π_Ω A‖: inside of the ball nothing is penalised
 PASSES = 2  # of subspace iteration for a pair, from the one before
 
 
@@ -75,7 +80,7 @@ class BallState:
 
 @dataclass(frozen=True)
 class BallAlgorithm:
-    """A Frank–Wolfe step, then projected gradients within the span; ends where g ≤ tol · f."""
+    """A Frank–Wolfe step, projected gradients within the span, and a sweep; ends where g ≤ tol · f."""
 
     radius: float
     tol: float
@@ -99,9 +104,8 @@ class BallAlgorithm:
         C = self._correct(A, L, X + X.dtype.type(eta) * towards, R)
         W, s, Zt = np.linalg.svd(C, full_matrices=False)
         kept = s > rounding(A.dtype, terms=len(s)) * s[0]  # what the projection made 0
-        return self._at(
-            A, L @ W[:, kept], s[kept], R @ Zt[kept].T, state.right, state.steps + 1, state.seed
-        )
+        P, s, Q = self._sweep(A, (L @ W[:, kept], s[kept], R @ Zt[kept].T))
+        return self._at(A, P, s, Q, state.right, state.steps + 1, state.seed)
 
     def _correct(self, A: Observed, L: Array, C: Array, R: Array) -> Array:
         """Projected gradient steps with momentum on C ↦ f(LCRᵀ) over ‖C‖_* ≤ r (FISTA); the best of them."""
@@ -119,6 +123,30 @@ class BallAlgorithm:
             ahead = there + C.dtype.type((before - 1) / t) * (there - C)
             C = there
         return best
+
+    def _sweep(self, A: Observed, X: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
+        """Least squares with the λ of X, then back into the ball; X itself where that is no better."""
+        seen, total = self._entries(A, *X), float(X[1].sum(dtype=np.float64))
+        rest = A.values - seen
+        level = float(np.dot(rest.astype(np.float64), seen)) / total if total > 0 else 0.0
+        least = LEAST * float(np.linalg.norm(A.values))
+        if not total > 0 or not least > 0:
+            return X
+        P, s, Q = sweep(A, X, max(level, least))
+        if float(s.sum(dtype=np.float64)) > self.radius:
+            s = L1Ball(self.radius)(s.astype(np.float64)).astype(s.dtype)
+        now = self._entries(A, P, s, Q).astype(np.float64)
+        best = float(A.values @ now) / max(float(now @ now), np.finfo(float).tiny)
+        room = self.radius / max(float(s.sum(dtype=np.float64)), np.finfo(float).tiny)
+        s, now = s * s.dtype.type(grown := max(1.0, min(best, room))), now * grown
+        kept = s > rounding(A.dtype, terms=len(s)) * s.max(initial=0.0)
+        better = np.square(A.values - now).sum() < np.square(rest, dtype=np.float64).sum()
+        return (P[:, kept], s[kept], Q[:, kept]) if better else X
+
+    @staticmethod
+    def _entries(A: Observed, P: Array, s: Array, Q: Array) -> Array:
+        root = np.sqrt(s)
+        return sparse_lowrank.entry_values(A, P * root, Q * root)
 
     def _project(self, C: Array) -> Array:
         """The nearest matrix of the ball: its singular values in the l1 ball (L1Ball)."""

@@ -9,18 +9,13 @@ Two descents of F take turns in every step, X = PΣQᵀ being kept as its factor
   what the residual R = Π_Ω(A − X) has outside of X, followed by a few probe vectors, enters where it exceeds λ, and what has
   become too weak leaves. Within matrices whose rows lie in span(Q̂), Q̂ = [Q, probes], the step is exact, C = shrink_λ(ZQ̂),
   X ← CQ̂ᵀ, and X is one of them: F cannot rise, however rough the probes are.
-* a sweep of alternating least squares on U = P√Σ, V = Q√Σ. Since ‖X‖_* = min ½‖U‖² + ½‖V‖² over UVᵀ = X (with equality for
-  these balanced factors), ½‖Π_Ω(A − UVᵀ)‖² + ½λ(‖U‖² + ‖V‖²) touches F here and lies above it elsewhere: no rise either. At the
-  rank found, sweeps settle where accelerated gradients (FISTA) still need many steps: 14 against 46 to 67 on 2000 × 2000.
-
-  Half a sweep goes ω = 1.6 times as far as the least squares ask (successive over-relaxation). The objective is quadratic in
-  U alone, with its least value at U*, so on the way from U it gains 1 − (ω − 1)² of all there is to gain: it falls for any
-  0 < ω < 2, and sweeps settle in three quarters of the steps. From rank 32 on two steps of conjugate gradients from U stand for
-  U*: the same is true of where they end (the gradient there is orthogonal to the way), and a sweep costs 20 products per
-  factor and entry instead of k.
+* a sweep of alternating least squares (sweeps.py) on U = P√Σ, V = Q√Σ. Since ‖X‖_* = min ½‖U‖² + ½‖V‖² over UVᵀ = X (with
+  equality for these balanced factors), ½‖Π_Ω(A − UVᵀ)‖² + ½λ(‖U‖² + ‖V‖²) touches F here and lies above it elsewhere: no rise
+  either. At the rank found, sweeps settle where accelerated gradients (FISTA) still need many steps: 14 against 46 to 67 on
+  2000 × 2000.
 
 A second penalty ½γ‖X‖_F² (CIL24 2.2, there γ‖B‖_F) draws large singular values as well: the proximal step divides by 1 + γ
-after shrinking, and a row's ridge becomes λI + γVᵀV = λTTᵀ, that is λ again for UT and VT⁻ᵀ.
+after shrinking.
 
 λ itself comes down from σ₁(Π_Ω A) by halves, so that X never holds more directions than it needs (state.level; its loss
 is F at its level, and lowering the level lowers F). That the end is the global optimum is for the duality gap to say.
@@ -35,31 +30,27 @@ is F at its level, and lowering the level lowers F). That the end is the global 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
-from scipy.linalg import solve_triangular
 from sklearn.base import clone
 
 from lemmata.audit.completion.factors import SOFT_IMPUTE_CLAIMS
 from lemmata.completion.als.algorithm import by_rule
 from lemmata.completion.base import CompletionModel
 from lemmata.completion.centring import BIAS_REG, HOW, Offsets, centre
-from lemmata.completion.nuclear._twins import improve_rows
 from lemmata.completion.nuclear.levels import HeldOut, SettledAtReg
 from lemmata.completion.nuclear.sparse_lowrank import (
-    arrays,
     known_entries,
     leading_svd,
     residual,
     residual_squares,
     thin_svd,
-    worth_kernels,
 )
+from lemmata.completion.nuclear.sweeps import sweep
 from lemmata.completion.observed import Observed
-from lemmata.completion.rows.solver import RowSolver
 from lemmata.core import common
 from lemmata.core.certificate import Fit
 from lemmata.core.certification.checking import cost_of_sweeps
@@ -71,9 +62,6 @@ from lemmata.linalg.randomized import orthonormalise, signs
 
 Array = np.ndarray
 
-OVER = 1.6  # ω; on 390,000 ratings 38 steps with 1, 29 with 1.5, 28 with 1.65
-EXACT = 32  # factors up to which a row's equations are solved by Cholesky
-CG_STEPS = 2  # of conjugate gradients beyond; 2, 3, 6 or an exact solution take as many steps
 PROBES = 8  # directions outside of X that are followed; doubled while all of them exceed the level
 ROUNDS = 2  # of subspace iteration per step at λ; one on the way there (MovieLens small: 21 steps, with one at λ 25)
 HELD_OUT = 0.1  # of the entries, to choose reg="auto"
@@ -103,25 +91,6 @@ class SoftImputeState:
         """U and V with X = UVᵀ and UᵀU = VᵀV = diag(s)."""
         root = np.sqrt(self.s)
         return self.P * root, self.Q * root
-
-
-def rebalance(U: Array, V: Array) -> tuple[Array, Array, Array]:
-    """P, s, Q with UVᵀ = P diag(s) Qᵀ."""
-    left, right = orthonormalise(U), orthonormalise(V)
-    P, s, Qt = np.linalg.svd((left.T @ U) @ (right.T @ V).T)
-    return left @ P, s, right @ Qt.T
-
-
-def improve(U: Array, V: Array, share: float, solve: Callable[[Array, Array], Array]) -> Array:
-    """ω times the way from U to solve(U, V), whose ridge is λ; share = γ/λ, I + share VᵀV = TTᵀ."""
-    omega = U.dtype.type(OVER)
-    if not share:
-        return U + omega * (solve(U, V) - U)
-    T = np.linalg.cholesky(np.eye(V.shape[1], dtype=V.dtype) + V.dtype.type(share) * (V.T @ V))
-    W = np.ascontiguousarray(U @ T)
-    thin = np.ascontiguousarray(solve_triangular(T, V.T, lower=True).T)
-    W = W + omega * (solve(W, thin) - W)
-    return np.ascontiguousarray(solve_triangular(T, W.T, lower=True, trans="T").T)
 
 
 @dataclass(frozen=True)
@@ -168,7 +137,7 @@ class SoftImputeAlgorithm:
         level = state.level if state.crowded else max(self.reg, self.decline * state.level)
         X, probes, crowded = self._shrunk(state, A, level)
         if len(X[1]):
-            X = self._sweep(A, X, level, self.ridge)
+            X = sweep(A, X, level, self.ridge)
         return self._at(A, X, probes, level, crowded, state.steps + 1, state.seed)
 
     def _shrunk(
@@ -199,36 +168,6 @@ class SoftImputeAlgorithm:
         )
         fresh = rng.standard_normal((len(probes), missing)) / np.sqrt(len(probes))
         return np.ascontiguousarray(np.hstack([probes[:, :width], fresh.astype(probes.dtype)]))
-
-    @staticmethod
-    def _sweep(
-        A: Observed, X: tuple[Array, Array, Array], level: float, ridge: float = 0.0
-    ) -> tuple[Array, Array, Array]:
-        """ω times the way to the best U for V = Q√Σ, then to the best V for that U (CIL (2.36) with ridge ½λ)."""
-        root = np.sqrt(X[1])
-        U, V = np.ascontiguousarray(X[0] * root), np.ascontiguousarray(X[2] * root)
-        if (dense := arrays(A)) is not None:
-            known, values = dense.known, dense.values
-            U = improve(
-                U, V, ridge / level, lambda U, V: improve_rows(known, values, U, V, level, CG_STEPS)
-            )
-            V = improve(
-                V,
-                U,
-                ridge / level,
-                lambda V, U: improve_rows(known.T, values.T, V, U, level, CG_STEPS),
-            )
-            return rebalance(U, V)
-        method = "cholesky" if len(root) <= EXACT else "cg"
-        solver = RowSolver(
-            level, method=method, cg_steps=CG_STEPS, measure=False, compiled=worth_kernels(A)
-        )
-        rows, columns = A.over_rows, A.over_columns
-        U = improve(U, V, ridge / level, lambda U, V: rows(solver, V, None, None, aligned=(U,))[0])
-        V = improve(
-            V, U, ridge / level, lambda V, U: columns(solver, U, None, None, aligned=(V,))[0]
-        )
-        return rebalance(U, V)
 
     def _at(self, A, X, probes, level, crowded, steps, seed) -> SoftImputeState:
         P, s, Q = X
