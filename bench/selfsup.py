@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import argparse
 import time
-from pathlib import Path
 
 import numpy as np
 import torch
@@ -23,6 +22,7 @@ from lemmata import CLIP
 from lemmata.audit.kernel.concentration import betting
 from lemmata.data import fashion_mnist
 from lemmata.nets import ConvNet
+from lemmata.nets.augmentation import for_views
 from lemmata.selfsup import FeatureNet, JointEmbedding, losses, probe
 from lemmata.selfsup.views import choose_views
 
@@ -35,6 +35,11 @@ TEMPLATES = (
 )  # fmt: skip
 UNSEEN = "the shop wants a picture of this {}"
 APART, BATCH, WIDTHS = 5000, 256, (32, 64, 128)
+RECIPES: dict[str, dict[str, float]] = {
+    "SimCLR": {},
+    "VICReg": {},
+    "BYOL": {},
+}  # chosen on the images set apart
 
 
 def images(part: str) -> tuple[np.ndarray, np.ndarray]:
@@ -124,36 +129,35 @@ def draw(X: np.ndarray, steps: int, views) -> float:
 
 
 def measure_quality(given: argparse.Namespace) -> None:
-    """Train, or load, an encoder; print what probes make of its features, and whether the claims hold."""
+    """Train an encoder for each seed; print what probes make of its features, and whether the claims hold."""
     X, y = images("train")
     new, truth = images("test") if given.test else (X[:APART], y[:APART])
     X, y = X[APART : APART + given.rows], y[APART : APART + given.rows]
-    if given.file is not None and given.file.exists():
-        model = lemmata.load(given.file)
-    else:
+    where = "test images" if given.test else "images set apart"
+    print(f"{given.method}, {given.epochs} epochs of {len(X):,}, views {given.strength}; {where}")
+    for seed in given.seeds:
         began = time.process_time()
-        net = {"widths": WIDTHS, "pool": given.pool}
         model = getattr(lemmata, given.method)(
-            net_options=net, max_iter=given.epochs, random_state=0
-        )
+            net_options={"widths": WIDTHS, "pool": given.pool}, views=for_views(given.strength),
+            max_iter=given.epochs, random_state=seed, **RECIPES[given.method],
+        )  # fmt: skip
         with lemmata.config(certificate=False):
             model.fit(X)
         minutes = (time.process_time() - began) / 60
-        print(f"{given.method}, {given.pool}: {given.epochs} epochs of {len(X):,}, {minutes:.1f} minutes")  # fmt: skip
-        print("spread of z:", *np.round(model.trace_.extras["spread"][1:], 2), flush=True)
-        if given.file is not None:
-            lemmata.save(model, given.file)
-    for some in given.labels:
-        print(probe(model, X, y, new, truth, labels=min(some, len(X))), flush=True)
-    if given.test:
+        spread = model.trace_.extras["spread"][-1]
+        print(f"seed {seed}: {minutes:.1f} minutes, spread of z {spread:.2f}", flush=True)
+        for some, draws in ((None, 1), (1000, 5), (100, 20)):
+            found = probe(model, X, y, new, truth, labels=some, draws=draws, random_state=seed)
+            print(found, f"  ({(time.process_time() - began) / 60:.1f} minutes)", flush=True)
+        fine_tune(model, X, y, new, truth, seed)
         print(model.certify(X, y, X_test=new, y_test=truth, seconds=300), flush=True)
-        fine_tune(model, X, y, new, truth)
 
 
-def fine_tune(model, X, y, new, truth, labels: int = 1000) -> None:
+def fine_tune(model, X, y, new, truth, seed: int, labels: int = 1000) -> None:
     """Print the accuracy of fine-tuning on few labels against training the same network from scratch."""
-    some = np.random.default_rng(0).permutation(len(X))[:labels]
-    settings = {"max_iter": 20, "random_state": 0}
+    some = np.random.default_rng(seed).permutation(len(X))[:labels]
+    settings = {"max_iter": 20, "random_state": seed}
+    torch.manual_seed(seed)
     fresh, hits = FeatureNet(ConvNet((1, 28, 28), 1, **model.net_options)), []
     for net in (model.encoder_, fresh):
         with lemmata.config(certificate=False):
@@ -223,8 +227,8 @@ if __name__ == "__main__":
     parser.add_argument("--epochs", type=int, default=6)
     parser.add_argument("--pool", default="stride", choices=("max", "mean", "stride"))
     parser.add_argument("--rows", type=int, default=55_000)
-    parser.add_argument("--labels", type=int, nargs="*", default=[55_000, 1000, 100])
-    parser.add_argument("--file", type=Path, help="of the model: read, or written after training")
+    parser.add_argument("--seeds", type=int, nargs="*", default=[0, 1, 2])
+    parser.add_argument("--strength", type=float, default=0.5, help="of the augmentations")
     parser.add_argument("--test", action="store_true")
     torch.set_num_threads(1)
     asked = parser.parse_args()

@@ -25,13 +25,7 @@ class BYOL(SelfSupervised):
 
     Minimises 2 − 2 cos between prediction and target; no gradient flows into the target.
 
-    Attributes
-    ----------
-    encoder_, module_ : Module
-    n_outputs_, loss_, alignment_, uniformity_ : numbers
-    stated_batch_, spectrum_, test_rows_ : arrays
-        As in `SelfSupervised`.
-    n_features_in_, n_iter_, trace_, stopped_, certificate_
+    Attributes are those of `SelfSupervised`.
     """
 
     _: KW_ONLY

@@ -103,9 +103,7 @@ class CLIP(SelfSupervised):
         numbers = [sorted(known[word] for word in one if word in known) for one in captions]
         unknown = list(dict.fromkeys(word for one in captions for word in one if word not in known))
         if empty := next((" ".join(captions[i]) for i, one in enumerate(numbers) if not one), None):
-            raise ValueError(
-                f"{empty!r} has no word that the captions of the fit had; see vocabulary_."
-            )
+            raise ValueError(f"{empty!r} has no word that the captions of the fit had; see vocabulary_.")  # fmt: skip
         if unknown:
             names = ", ".join(map(repr, unknown[:SHOWN])) + ("…" if len(unknown) > SHOWN else "")
             warnings.warn(f"words that the captions of the fit did not have are left out: {names}.", stacklevel=4)  # fmt: skip
@@ -153,10 +151,8 @@ class CLIP(SelfSupervised):
 
     def retrieve(self, queries: Any, among: Any, k: int = 5) -> Array:
         """(n, k): numbers of the nearest among others, nearest first. Both are images, or lists of texts."""
-        u, v = (
-            self.embed(texts=one) if _are_texts(one) else self.embed(images=one)
-            for one in (queries, among)
-        )
+        of = lambda one: self.embed(**{"texts" if _are_texts(one) else "images": one})  # noqa: E731
+        u, v = of(queries), of(among)
         if not 1 <= k <= len(v):
             raise ValueError(f"k={k} of {len(v)}; pass a number from 1 to {len(v)}.")
         return np.argsort(-(u @ v.T), axis=1, kind="stable")[:, :k]
@@ -165,8 +161,7 @@ class CLIP(SelfSupervised):
         """A classifier whose classes are these words, put into the template; nobody labelled anything."""
         check_is_fitted(self)
         names = [names] if isinstance(names, str) else list(names)
-        if template.count("{}") != 1:
-            places = template.count("{}")
+        if (places := template.count("{}")) != 1:
             raise ValueError(f"template={template!r} has {places} places for a name; pass one {{}}.")  # fmt: skip
         if len(set(names)) != len(names) or len(names) < 2:
             raise ValueError(f"names={names}; pass two different ones or more.")

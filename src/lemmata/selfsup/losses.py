@@ -36,7 +36,7 @@ EPS = 1e-4  # added to variances, as VICReg's authors have it: the root has a sl
 def contrast(z: Tensor, z_plus: Tensor, temperature: float = 0.2) -> Tensor:
     """(B,): NT-Xent of each image, the mean over its two views."""
     both, positive = _similarities(z, z_plus, temperature)
-    return _per_image(torch.logsumexp(both, dim=1) - positive)
+    return (torch.logsumexp(both, dim=1) - positive).view(2, -1).mean(0)
 
 
 def decouple(z: Tensor, z_plus: Tensor, temperature: float = 0.2) -> Tensor:
@@ -44,7 +44,7 @@ def decouple(z: Tensor, z_plus: Tensor, temperature: float = 0.2) -> Tensor:
     both, positive = _similarities(z, z_plus, temperature)
     rows = torch.arange(len(both), device=z.device)
     negatives = both.index_put((rows, rows.roll(len(z))), both.new_tensor(-math.inf))
-    return _per_image(torch.logsumexp(negatives, dim=1) - positive)
+    return (torch.logsumexp(negatives, dim=1) - positive).view(2, -1).mean(0)
 
 
 def _similarities(z: Tensor, z_plus: Tensor, temperature: float) -> tuple[Tensor, Tensor]:
@@ -56,10 +56,6 @@ def _similarities(z: Tensor, z_plus: Tensor, temperature: float) -> tuple[Tensor
     s = e @ e.T / temperature
     positive = torch.cat([s.diagonal(len(z)), s.diagonal(-len(z))])
     return s.masked_fill(torch.eye(len(e), dtype=torch.bool, device=e.device), -math.inf), positive
-
-
-def _per_image(losses: Tensor) -> Tensor:
-    return losses.view(2, -1).mean(0)
 
 
 def predict(p: Tensor, target: Tensor) -> Tensor:
@@ -98,11 +94,8 @@ def match(u: Tensor, v: Tensor, scale: Tensor | float, same: Tensor | None = Non
         Where caption j is that of image i, too: the targets are then shared among them evenly.
     """
     check_pairs(u, v)
-    s = (
-        F.normalize(u, dim=1)
-        @ F.normalize(v, dim=1).T
-        * torch.as_tensor(scale, dtype=u.dtype).exp()
-    )
+    s = F.normalize(u, dim=1) @ F.normalize(v, dim=1).T
+    s = s * torch.as_tensor(scale, dtype=u.dtype).exp()
     targets = torch.eye(len(s), device=s.device, dtype=s.dtype) if same is None else same.to(s)
     rows, columns = (t / t.sum(dim=1, keepdim=True) for t in (targets, targets.T))
     images = F.cross_entropy(s, rows, reduction="none")
@@ -112,13 +105,10 @@ def match(u: Tensor, v: Tensor, scale: Tensor | float, same: Tensor | None = Non
 def check_pairs(z: Tensor, z_plus: Tensor) -> None:
     """ValueError unless there are two rows or more, as many on both sides."""
     if z.shape != z_plus.shape or z.ndim != 2:
-        raise ValueError(
-            f"z has shape {tuple(z.shape)}, z⁺ {tuple(z_plus.shape)}; pass (B, d) of both."
-        )
+        shapes = f"z has shape {tuple(z.shape)}, z⁺ {tuple(z_plus.shape)}"
+        raise ValueError(f"{shapes}; pass (B, d) of both.")
     if len(z) < 2:
-        raise ValueError(
-            "a batch of 1: the loss compares the rows of a batch, and there is none to compare with; pass batch_size >= 2."
-        )
+        raise ValueError("a batch of 1: the loss compares the rows of a batch; pass batch_size >= 2.")  # fmt: skip
 
 
 def spread(z: Tensor) -> Tensor:

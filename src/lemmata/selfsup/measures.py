@@ -42,12 +42,13 @@ def caption_loss(module: Any, x: Array, tokens: Array, size: int) -> float:
     """CLIP's loss of rows and captions in whole batches, in evaluation mode."""
     from lemmata.selfsup.objectives import Match
 
-    like, losses = next(module.parameters()), []
-    for at in range(0, len(x) // size * size, size):
-        rows = torch.from_numpy(x[at : at + size]).to(like)
-        words = torch.from_numpy(tokens[at : at + size]).to(like.device)
-        losses.append(float(Match().of(module, rows, words)[0].double().mean()))
-    return float(np.mean(losses))
+    like, whole = next(module.parameters()), len(x) // size * size
+    rows, words = (
+        torch.from_numpy(x[:whole]).to(like),
+        torch.from_numpy(tokens[:whole]).to(like.device),
+    )
+    parts = zip(rows.split(size), words.split(size), strict=True)
+    return float(np.mean([float(Match().of(module, *part)[0].double().mean()) for part in parts]))
 
 
 def uniformity(z: Any) -> float:

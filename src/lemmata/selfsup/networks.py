@@ -119,9 +119,8 @@ class JointEmbedding(nn.Module):
         if self.momentum is None:
             return
         weights = [*self.encoder.parameters(), *self.projector.parameters()]
-        pairs = zip(self.target.parameters(), weights, strict=True)
         with torch.no_grad():
-            for target, weight in pairs:
+            for target, weight in zip(self.target.parameters(), weights, strict=True):
                 target.lerp_(weight, 1 - self.momentum)
 
 

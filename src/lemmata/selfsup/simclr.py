@@ -22,13 +22,7 @@ class SimCLR(SelfSupervised):
 
     Minimises NT-Xent, a classification among the views of a batch by cosines over the temperature τ.
 
-    Attributes
-    ----------
-    encoder_, module_ : Module
-    n_outputs_, loss_, alignment_, uniformity_ : numbers
-    stated_batch_, spectrum_, test_rows_ : arrays
-        As in `SelfSupervised`.
-    n_features_in_, n_iter_, trace_, stopped_, certificate_
+    Attributes are those of `SelfSupervised`.
     """
 
     _: KW_ONLY

@@ -24,25 +24,17 @@ class VICReg(SelfSupervised):
 
     Minimises invariance, a hinge on the deviation of each output, and the squared covariances of all pairs.
 
-    Attributes
-    ----------
-    encoder_, module_ : Module
-    n_outputs_, loss_, alignment_, uniformity_ : numbers
-    stated_batch_, spectrum_, test_rows_ : arrays
-        As in `SelfSupervised`.
-    n_features_in_, n_iter_, trace_, stopped_, certificate_
+    Attributes are those of `SelfSupervised`.
     """
 
     _: KW_ONLY
     invariance: float = parameter(25.0, NONNEGATIVE, before="views").doc(
-        "a, the weight of the distance of views."
+        "a, of the distance of views."
     )
     variance: float = parameter(25.0, NONNEGATIVE, before="views").doc(
         "b; at 0 everything contracts."
     )
-    covariance: float = parameter(1.0, NONNEGATIVE, before="views").doc(
-        "c, the weight of the covariances."
-    )
+    covariance: float = parameter(1.0, NONNEGATIVE, before="views").doc("c, of the covariances.")
 
     def _objective(self) -> Any:
         from lemmata.selfsup.objectives import VarianceCovariance

@@ -60,23 +60,17 @@ def _draw(augment: Augment, x: Tensor, generator: Generator) -> Tensor:
     found = augment(x, generator)
     if not isinstance(found, Tensor) or found.shape != x.shape:
         shape = tuple(found.shape) if isinstance(found, Tensor) else type(found).__name__
-        raise ValueError(
-            f"views: {describe(augment)} makes {shape} of a batch of shape {tuple(x.shape)}; a view has the shape of the batch."
-        )
+        made = f"{describe(augment)} makes {shape} of a batch of shape {tuple(x.shape)}"
+        raise ValueError(f"views: {made}; a view has the shape of the batch.")
     if not torch.isfinite(found.sum()) and torch.isfinite(x).all():
-        raise ValueError(
-            f"views: {_find_culprit(augment, x, generator)} gives numbers that are not finite, from finite ones."
-        )
+        for step in getattr(augment, "steps", ()):  # which one, as far as new draws show it
+            x = step(x, generator)
+            if not torch.isfinite(x).all():
+                augment = step
+                break
+        why = "gives numbers that are not finite, from finite ones"
+        raise ValueError(f"views: {describe(augment)} {why}.")
     return found
-
-
-def _find_culprit(augment: Augment, x: Tensor, generator: Generator) -> str:
-    """The first step of a composition that gives NaN or infinity, as far as new draws show it."""
-    for step in getattr(augment, "steps", ()):
-        x = step(x, generator)
-        if not torch.isfinite(x).all():
-            return describe(step)
-    return describe(augment)
 
 
 def describe(augment: Any) -> str:
@@ -98,7 +92,6 @@ def choose_views(views: Any, shape: tuple[int, ...]) -> Views:
             views = LeaveOut()
     pair = tuple(views) if isinstance(views, (tuple, list)) else (views, views)
     if len(pair) != 2 or not all(map(callable, pair)):
-        raise ValueError(
-            f"views={views!r}; pass None, a function of (batch, generator) that is drawn twice, or two of them."
-        )
+        accepted = "None, a function of (batch, generator) that is drawn twice, or two of them"
+        raise ValueError(f"views={views!r}; pass {accepted}.")
     return Views(*pair)

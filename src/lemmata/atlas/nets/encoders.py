@@ -277,13 +277,10 @@ def labels_saved():
     model, counts = _simclr(20), (20, 50, 100, 300, 1000)
     found: dict[str, list[float]] = {"raw input": [], "untrained": [], "features": []}
     for labels in counts:
-        rounds = 1 if labels == 1000 else 3
-        tables = [
-            probe(model, X[TRAIN], y[TRAIN], X[TEST], y[TEST], labels=labels, random_state=seed) for seed in range(rounds)
-        ]  # fmt: skip
-        for name in found:
-            values = [row.accuracy for table in tables for row in table.rows if row.name == name]
-            found[name].append(float(np.mean(values)))
+        draws = 1 if labels == 1000 else 3
+        data = X[TRAIN], y[TRAIN], X[TEST], y[TEST]
+        for row in probe(model, *data, labels=labels, draws=draws).rows:
+            found[row.name].append(row.accuracy)
     drawing, ax = pictures.figure(1, 1, size=(4.6, 3.4))
     looks = {
         "raw input": ("pixels", pictures.GREY, "s-"), "untrained": ("untrained network", pictures.ORANGE, "^-"),

@@ -24,11 +24,9 @@ from lemmata.audit.nets.modules import Copy, Examples, rows_of, unflatten
 from lemmata.audit.nets.stated import float_type, stated_rows, unsound_network
 from lemmata.audit.selfsup import features as f
 from lemmata.audit.selfsup.collapse import not_collapsed
-from lemmata.audit.selfsup.stated import normalise
 
 Array = np.ndarray
 
-RISK = 0.05
 COMPETITORS, LEAST = 255, 24
 
 
@@ -40,7 +38,7 @@ def project(own: Copy, examples: Examples) -> Array:
     net = own.module.eval()
     with torch.no_grad():
         found = [net.project(part.first.double()).numpy() for part in examples.batches()]
-    return normalise(np.concatenate(found))
+    return f.normalise(np.concatenate(found))
 
 
 def read(own: Copy, tokens: Array) -> Array:
@@ -50,7 +48,7 @@ def read(own: Copy, tokens: Array) -> Array:
     own.reset()
     with torch.no_grad():
         found = own.module.eval().read(torch.from_numpy(np.ascontiguousarray(tokens)))
-    return normalise(found.numpy())
+    return f.normalise(found.numpy())
 
 
 def find_captions(u: Array, v: Array, tokens: Array, among: Array, places: Array) -> Array:
@@ -64,7 +62,7 @@ def find_captions(u: Array, v: Array, tokens: Array, among: Array, places: Array
 @k.statistical(
     "among up to 256 captions of new pairs, an image finds its own more often than that of another image",
     "ML CLIP; Waudby-Smith & Ramdas 2024",
-    confidence=1 - RISK,
+    confidence=1 - f.RISK,
     needs=(f.new_rows,),
     cost=f.cost_of_rows(2.0),
 )
@@ -82,17 +80,15 @@ def captions_found(fit: k.Fit) -> k.Evidence:
     mine = mine[: len(strangers)]
     u, v = project(modules.copy_of(fit), rows.rows(mine)), read(modules.copy_of(fit), tokens)
     own, other = (find_captions(u, v, tokens, among, one) for one in (mine, strangers))
-    gain = mean_gain(own.astype(float) - other, RISK / 2)
     note = f"{100 * own.mean():.3g} % of {len(own):,} find their own among {cut + 1}, {100 * other.mean():.3g} % a stranger's"
     advice = "captions say nothing about these images, or training was too short: look at pairs, train longer"
-    undecided = f"between {gain.lower:.3g} and {gain.upper:.3g}, too few pairs to tell"
-    return beats(gain, note, advice, unit="share", undecided=undecided)
+    return f.judge(own.astype(float) - other, note, advice)
 
 
 @k.statistical(
     "classes that were only named: right more often, on new images, than any constant answer",
     "ML CLIP; Waudby-Smith & Ramdas 2024",
-    confidence=1 - RISK,
+    confidence=1 - f.RISK,
     cost=lambda fit: fit.data.shape[0] * modules.row_and_call_cost(fit)[0],
 )
 def zero_shot_beats_chance(fit: k.Fit) -> k.Evidence:
@@ -100,8 +96,8 @@ def zero_shot_beats_chance(fit: k.Fit) -> k.Evidence:
     rows = unflatten(fit, rows_of(fit.data, np.arange(n)))
     hits = (project(modules.copy_of(fit), rows) @ v.T).argmax(axis=1) == fit.y
     gains = [hits.astype(float) - (fit.y == one) for one in range(len(v))]
-    lower = min(mean_gain(one, RISK).lower for one in gains)
-    upper = min(mean_gain(one, RISK / len(v)).upper for one in gains)
+    lower = min(mean_gain(one, f.RISK).lower for one in gains)
+    upper = min(mean_gain(one, f.RISK / len(v)).upper for one in gains)
     often = np.bincount(fit.y, minlength=len(v)).max() / n
     note = f"{100 * hits.mean():.3g} % right of {n:,}, the best constant answer {100 * often:.3g} %"
     advice = "the names say too little: other words or another template, or train on more captions"

@@ -22,8 +22,7 @@ FEW = 40  # rows, less one, below which 5 % is no more than two directions
 
 def spread_of(h: Array) -> float:
     """√Σ_k Var(h_k/‖h‖); rows of nothing but zeros point nowhere."""
-    lengths = np.linalg.norm(h, axis=1, keepdims=True)
-    e = h / np.where(lengths > 0, lengths, 1.0)
+    e = f.normalise(h, 1e-300)
     return float(np.sqrt(np.square(e - e.mean(axis=0)).sum(axis=1).mean()))
 
 
@@ -59,17 +58,14 @@ def not_collapsed(fit: k.Fit) -> k.Evidence:
         raise k.CannotTell(f"{n} row: two or more are compared")
     spread, rank, full = spread_of(h), entropy_rank(h), min(n - 1, d)
     measured = min(spread / SPREAD, rank / (SHARE * full))
-    words = f.new_rows(fit).words
-    note = f"spread {spread:.3g}, rank {rank:.3g} of {full} possible, {n:,} {words}"
+    note = f"spread {spread:.3g}, rank {rank:.3g} of {full} possible, {n:,} {f.new_rows(fit).words}"
     numbers = {"spread": spread, "rank": rank, "of": full}
     if measured >= 1 and n - 1 < min(d, FEW):
-        return k.unknown(
-            f"{note}: too few rows to exclude that they lie in few directions", measured
-        )
+        doubt = "too few rows to exclude that they lie in few directions"
+        return k.unknown(f"{note}: {doubt}", measured)
     advice = (
         "the network gives nearly the same answer to all rows: train longer, lower learning_rate, stronger negatives "
         "(SimCLR) or variance (VICReg); for BYOL keep predictor and stopped gradient, and raise momentum"
     )
-    return k.at_least(
-        measured, 1, advice, unit="smaller of both, of its limit", note=note, witness=numbers
-    )
+    unit = "smaller of both, of its limit"
+    return k.at_least(measured, 1, advice, unit=unit, note=note, witness=numbers)

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from lemmata.audit.kernel import claims as k
+from lemmata.audit.kernel.held_out import beats, mean_gain
 from lemmata.audit.nets import modules
 from lemmata.audit.nets.modules import Copy, Examples, rows_of, spaced, unflatten
 from lemmata.audit.trust.near_rows import cost_of_nearness
@@ -22,6 +23,7 @@ from lemmata.audit.trust.seen_rows import Memory, require_unseen
 
 Array = np.ndarray
 
+RISK = 0.05
 MOST = 2000  # rows that are looked at
 CALIBRATING = 512  # rows by which an untrained network gets the running means of its normalisations
 
@@ -38,9 +40,8 @@ class FreshRows:
 
 
 def _cost(fit: k.Fit) -> float:
-    test = fit.get("X_test")
-    n, width = fit.data.shape[0], fit.data.size // max(fit.data.shape[0], 1)
-    return 0.0 if test is None else cost_of_nearness(n, width)
+    n = fit.data.shape[0]
+    return 0.0 if fit.get("X_test") is None else cost_of_nearness(n, fit.data.size // max(n, 1))
 
 
 @k.fact(cost=_cost)
@@ -77,6 +78,11 @@ def some_of(examples: Examples, most: int = MOST) -> tuple[Examples, Array]:
     """Up to so many evenly spaced rows, and their places."""
     places = spaced(examples.shape[0], most)
     return examples.rows(places), places
+
+
+def normalise(h: Array, least: float = 1e-12) -> Array:
+    """Rows divided by their lengths, those that are shorter than `least` by that."""
+    return h / np.maximum(np.linalg.norm(h, axis=1, keepdims=True), least)
 
 
 def encode(own: Copy, examples: Examples) -> Array:
@@ -156,6 +162,16 @@ def _call(augment: Any, batch: Any, rng: Any) -> Any:
     return found
 
 
+# --- gains ------------------------------------------------------------------------------------------------------------
+
+
+def judge(gains: Array, note: str, advice: str) -> k.Evidence:
+    """The verdict on gains of independent rows, in [−1, 1]; both ends of the interval at half the risk."""
+    found = mean_gain(gains, RISK / 2)
+    undecided = f"between {found.lower:.3g} and {found.upper:.3g}, too few rows to tell"
+    return beats(found, note, advice, unit="share", undecided=undecided)
+
+
 # --- an untrained network ---------------------------------------------------------------------------------------------
 
 
@@ -170,35 +186,29 @@ def untrained_copy(module: Any, rows: Any, seed: int = 0) -> Any:
     generator = torch.Generator().manual_seed(seed)
     with torch.random.fork_rng(devices=[]), torch.no_grad():
         torch.default_generator.manual_seed(seed)
-        norms = []
+        norms = [part for part in found.modules() if hasattr(part, "reset_running_stats")]
         for part in found.modules():
             if callable(reset := getattr(part, "reset_parameters", None)):
-                reset()
-            if hasattr(part, "reset_running_stats"):
-                part.reset_running_stats()
-                norms.append((part, part.momentum))
-                part.momentum = None  # a plain mean over what it sees
+                reset()  # of a normalisation, its running means, too
         for weight in found.parameters():
             if weight.ndim >= 2:
                 deviation = math.sqrt(2 / math.prod(weight.shape[1:]))
                 drawn = torch.randn(weight.shape, generator=generator, dtype=torch.float64)
                 weight.copy_(drawn * deviation)
+        for part in norms:
+            part.momentum = None  # a plain mean over what it sees
         if norms:
             found.train()(rows[:CALIBRATING].to(next(found.parameters())))
-        for part, momentum in norms:
-            part.momentum = momentum
     return found.eval()
 
 
 @k.fact(cost=lambda fit: CALIBRATING * modules.row_and_call_cost(fit)[0], needs=(new_rows,))
 def baseline_encoder(fit: k.Fit) -> Copy | None:
     """Return the untrained network to compare with; None where a module came without one."""
-    if not isinstance(fit.data, Examples):
-        trained = new_rows(fit).trained
-        assert trained is not None
-        encoder = getattr(fit.module_, "encoder", fit.module_)
-        return Copy(
-            untrained_copy(encoder, trained.rows(spaced(trained.shape[0], CALIBRATING)).first)
-        )
-    given = fit.properties["views"].baseline if "views" in fit.properties else None
-    return None if given is None else Copy(given)
+    if isinstance(fit.data, Examples):
+        given = fit.properties["views"].baseline if "views" in fit.properties else None
+        return None if given is None else Copy(given)
+    trained = new_rows(fit).trained
+    assert trained is not None
+    encoder = getattr(fit.module_, "encoder", fit.module_)
+    return Copy(untrained_copy(encoder, some_of(trained, CALIBRATING)[0].first))

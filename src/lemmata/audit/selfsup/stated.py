@@ -25,8 +25,7 @@ EPS = 1e-4
 
 def contrast(z: Array, z_plus: Array, temperature: float, positive_counts: bool) -> float:
     """SimCLR's loss: all others of 2B views in the denominator, with the positive or without."""
-    e = np.concatenate([z, z_plus])
-    e = e / np.linalg.norm(e, axis=1, keepdims=True)
+    e = f.normalise(np.concatenate([z, z_plus]), 0.0)
     s, n = e @ e.T / temperature, len(z)
     at, partner = np.arange(2 * n), np.roll(np.arange(2 * n), n)
     positive = s[at, partner]
@@ -78,7 +77,7 @@ def _statement_errors(fit: k.Fit) -> Mapping[str, float]:
         with torch.no_grad():
             losses.append(_loss(fit, net, *views))
             pairs.append([net(view).numpy() for view in views])
-    z, z_plus = (normalise(np.concatenate(part)) for part in zip(*pairs, strict=True))
+    z, z_plus = (f.normalise(np.concatenate(part)) for part in zip(*pairs, strict=True))
     alignment = float(np.square(z - z_plus).sum(axis=1).mean())
     off = ~np.eye(len(z), dtype=bool)
     uniformity = float(logsumexp(4 * (z @ z.T)[off] - 4) - np.log(off.sum()))
@@ -90,13 +89,9 @@ def _statement_errors(fit: k.Fit) -> Mapping[str, float]:
         "uniformity_": discrepancy(fit.uniformity_, uniformity, 4.0, precise),
         "n_outputs_": 0.0 if int(fit.n_outputs_) == z.shape[1] else np.inf,
     }
-    same = np.shape(fit.spectrum_) == spectrum.shape
-    off_by = np.abs(fit.spectrum_ - spectrum).max() / precise if same else np.inf
-    return {**found, "spectrum_": float(off_by)}
-
-
-def normalise(h: Array) -> Array:
-    return h / np.maximum(np.linalg.norm(h, axis=1, keepdims=True), 1e-12)
+    if np.shape(fit.spectrum_) != spectrum.shape:
+        return {**found, "spectrum_": np.inf}
+    return {**found, "spectrum_": float(np.abs(fit.spectrum_ - spectrum).max() / precise)}
 
 
 SHAPES = {

@@ -16,14 +16,11 @@ from typing import Any
 import numpy as np
 
 from lemmata.audit.kernel import claims as k
-from lemmata.audit.kernel.held_out import beats, mean_gain
 from lemmata.audit.nets import modules
-from lemmata.audit.nets.modules import Copy, Examples
 from lemmata.audit.selfsup import features as f
 
 Array = np.ndarray
 
-RISK = 0.05
 OTHERS = 255
 DRAWS = 1000, 8  # views that are looked for in all; of one row at most
 RIDGE = 0.01  # of the variance of a feature
@@ -35,9 +32,7 @@ LEARN, TEST = 10_000, 5000  # rows of a probe
 
 def find_views(first: Array, second: Array, others: int) -> Array:
     """Whether each row after the first `others` is found: its second view nearer to its first than theirs are."""
-    a, b = (
-        h / np.maximum(np.linalg.norm(h, axis=1, keepdims=True), 1e-300) for h in (first, second)
-    )
+    a, b = f.normalise(first, 1e-300), f.normalise(second, 1e-300)
     own = (a[others:] * b[others:]).sum(axis=1)
     return own > (a[others:] @ b[:others].T).max(axis=1) + k.rounding(np.float64, a.shape[1])
 
@@ -45,12 +40,12 @@ def find_views(first: Array, second: Array, others: int) -> Array:
 @k.statistical(
     "among up to 256 rows not trained on, it finds a row by another view of it more often than the untrained network does",
     "ML Contrastive learning; Waudby-Smith & Ramdas 2024",
-    confidence=1 - RISK,
+    confidence=1 - f.RISK,
     needs=(f.new_rows, f.baseline_encoder),
     cost=f.cost_of_rows(4.0),
 )
 def views_found(fit: k.Fit) -> k.Evidence:
-    """Paired row by row; both ends of the interval at half the risk. A module without a baseline is compared with its input."""
+    """Paired row by row. A module without a baseline is compared with its input."""
     rows = f.some_of(f.new_rows(fit).new)[0]
     order = np.random.default_rng(0).permutation(rows.shape[0])
     rows = rows.rows(order)
@@ -69,10 +64,8 @@ def views_found(fit: k.Fit) -> k.Evidence:
     mine, theirs = found / draws
     who = "raw input" if baseline is None else "the untrained network"
     note = f"{100 * mine.mean():.3g} % of {len(mine):,} found among {others + 1}, by {who} {100 * theirs.mean():.3g} %"
-    gain = mean_gain(mine - theirs, RISK / 2)
     advice = "it learned less than nothing about its views: train longer, or choose milder views"
-    undecided = f"between {gain.lower:.3g} and {gain.upper:.3g}, too few rows to tell"
-    return beats(gain, note, advice, unit="share", undecided=undecided)
+    return f.judge(mine - theirs, note, advice)
 
 
 # --- probes -----------------------------------------------------------------------------------------------------------
@@ -104,13 +97,11 @@ class ProbeRows:
         found = f.new_rows(fit)
         if found.y is None or found.trained_y is None or found.trained is None:
             raise k.CannotTell("probes need labels: pass y (and y_test with X_test)")
-        if (
-            found.y.ndim != 1
-            or found.y.dtype.kind not in "iub"
-            or len(np.unique(found.trained_y)) < 2
-        ):
+        classes = found.y.ndim == 1 and found.y.dtype.kind in "iub"
+        if not classes or len(np.unique(found.trained_y)) < 2:
             raise k.CannotTell("probes need one class a row, and two classes or more")
-        (self.train, learn), (self.rows, test) = (f.some_of(found.trained, LEARN), f.some_of(found.new, TEST))  # fmt: skip
+        self.train, learn = f.some_of(found.trained, LEARN)
+        self.rows, test = f.some_of(found.new, TEST)
         self.y, self.labels = found.trained_y[learn], found.y[test]
 
     def hits(self, encode: Any) -> Array:
@@ -127,10 +118,8 @@ def own_hits(fit: k.Fit) -> tuple[ProbeRows, Array]:
 def _judge(fit: k.Fit, encode: Any, who: str, advice: str) -> k.Evidence:
     rows, mine = own_hits(fit)
     theirs = rows.hits(encode)
-    gain = mean_gain(mine.astype(float) - theirs, RISK / 2)
     note = f"accuracy {mine.mean():.4g}, {who} {theirs.mean():.4g}, {len(rows.y):,} labels, {len(mine):,} rows"
-    undecided = f"between {gain.lower:.3g} and {gain.upper:.3g}, too few rows to tell"
-    return beats(gain, note, advice, unit="share", undecided=undecided)
+    return f.judge(mine.astype(float) - theirs, note, advice)
 
 
 def _cost_of_pixels(fit: k.Fit) -> float:
@@ -141,7 +130,7 @@ def _cost_of_pixels(fit: k.Fit) -> float:
 @k.statistical(
     "a linear probe of its features is right more often, on rows not trained on, than one of the raw input",
     "ML Transfer learning; Waudby-Smith & Ramdas 2024",
-    confidence=1 - RISK,
+    confidence=1 - f.RISK,
     needs=(own_hits,),
     cost=_cost_of_pixels,
 )
@@ -154,22 +143,15 @@ def probe_beats_pixels(fit: k.Fit) -> k.Evidence:
 @k.statistical(
     "a linear probe of its features is right more often, on rows not trained on, than one of the same network untrained",
     "ML Transfer learning; Waudby-Smith & Ramdas 2024",
-    confidence=1 - RISK,
+    confidence=1 - f.RISK,
     needs=(own_hits, f.baseline_encoder),
     cost=_cost_of_features,
 )
 def probe_beats_untrained(fit: k.Fit) -> k.Evidence:
     """Least squares on both, as many features, paired row by row."""
-    own: Copy | None = f.baseline_encoder(fit)
+    own = f.baseline_encoder(fit)
     if own is None:
-        raise k.CannotTell(
-            'pass an untrained copy: properties={"views": {"step": augment, "baseline": module}}'
-        )
-
-    def encode(examples: Examples) -> Array:
-        return f.encode(own, examples)
-
-    advice = (
-        "training made nothing better: train longer, other views, or use the network as it is drawn"
-    )
-    return _judge(fit, encode, "untrained", advice)
+        why = 'pass an untrained copy: properties={"views": {"step": augment, "baseline": module}}'
+        raise k.CannotTell(why)
+    advice = "training made nothing better: train longer, other views, or use it as it is drawn"
+    return _judge(fit, lambda examples: f.encode(own, examples), "untrained", advice)
