@@ -28,8 +28,8 @@ from lemmata.nets.estimators.inputs import flatten, run_rows
 Array = np.ndarray
 KINDS = ("linear", "neighbours")
 NEIGHBOURS = 10
-STRENGTHS = (1.0, 10.0, 100.0)  # C·n of a linear probe, one of which is chosen on labels left out
-FOLDS, MOST = 5, 5000  # parts of the labels that are left out in turn; of so many labels
+STRENGTHS = (1.0, 10.0, 100.0, 1000.0)  # C·n of a linear probe, one of which is chosen
+FOLDS, MANY = 5, 500  # parts of the labels that are left out in turn; above so many labels, one
 
 
 @dataclass(frozen=True)
@@ -85,8 +85,8 @@ def probe(
     model : a model with `transform`, or a torch.nn.Module
     X, y : rows with labels to learn the probe from
     X_test, y_test : rows that neither model nor probe has seen
-    kind : "linear", our `LogisticRegression` on standardised features, its C·n chosen by cross-validation among up to 5,000
-        of the labels, or "neighbours", a vote of 10
+    kind : "linear", our `LogisticRegression` on standardised features, its C·n chosen by five-fold cross-validation (above
+        500 labels, on a fifth left out), or "neighbours", a vote of 10
     labels : int, optional
         So many rows of X, drawn at random; None: all.
     untrained : torch.nn.Module, optional
@@ -124,7 +124,7 @@ def probe(
     for name, encode in named.items():
         train, test = encode(X[used]), encode(X_test)
         places = [np.searchsorted(used, some) for some in chosen]
-        found = [_fit_probe(kind, train[at], y[used[at]], test) for at in places]
+        found = [fit_probe(train[at], y[used[at]], test, kind) for at in places]
         right = np.array(found) == y_test
         hits[name], each = right.mean(axis=0), right.mean(axis=1)
         gain = None if name == "features" else betting(hits["features"] - hits[name], 0.05, -1.0, 1.0)  # fmt: skip
@@ -134,12 +134,14 @@ def probe(
     return ProbeReport(kind, len(chosen[0]), n, tuple(rows), draws)
 
 
-def _fit_probe(kind: str, train: Array, y: Array, rows: Array) -> Array:
+def fit_probe(train: Array, y: Array, rows: Array, kind: str = "linear") -> Array:
+    """The labels of rows by a probe of labelled ones, both of them features."""
     import lemmata
 
     with lemmata.config(certificate=False):
         mean, deviation = train.mean(axis=0), train.std(axis=0)
-        train, rows = ((X - mean) / np.where(deviation > 0, deviation, 1) for X in (train, rows))
+        scale = np.where(deviation > 1e-6 * np.abs(mean), deviation, 1)
+        train, rows = (train - mean) / scale, (rows - mean) / scale
         if kind == "neighbours":
             nearest = lemmata.KNeighborsClassifier(min(NEIGHBOURS, len(y)), weights="distance")
             return nearest.fit(train, y).predict(rows)
@@ -153,21 +155,18 @@ def _fit_probe(kind: str, train: Array, y: Array, rows: Array) -> Array:
 def _logistic(C: float) -> Any:
     import lemmata
 
-    return lemmata.LogisticRegression(C=C, max_iter=300, tol=1e-2)  # more changes no label
+    return lemmata.LogisticRegression(C=C, max_iter=300, tol=1e-3, solver="lbfgs")
 
 
 def _choose_strength(train: Array, y: Array) -> float:
-    """C·n by five-fold cross-validation; the smallest of equals."""
-    order = np.random.default_rng(0).permutation(len(y))[:MOST]
-    right = dict.fromkeys(STRENGTHS, 0)
-    for out in np.array_split(order, FOLDS):
+    """C·n by the labels left out that are predicted right; the smallest of equals."""
+    order, right = np.random.default_rng(0).permutation(len(y)), dict.fromkeys(STRENGTHS, 0)
+    for out in np.array_split(order, FOLDS)[: FOLDS if len(y) <= MANY else 1]:
         rest = np.setdiff1d(order, out)
         if len(np.unique(y[rest])) > 1:
             for strength in STRENGTHS:
-                found = (
-                    _logistic(strength / len(rest)).fit(train[rest], y[rest]).predict(train[out])
-                )
-                right[strength] += int((found == y[out]).sum())
+                found = _logistic(strength / len(rest)).fit(train[rest], y[rest])
+                right[strength] += int((found.predict(train[out]) == y[out]).sum())
     return max(STRENGTHS, key=right.__getitem__)
 
 
