@@ -181,7 +181,12 @@ def test_probes_stand_beside_pixels_and_the_untrained_network():
     data = IMAGES[train], Y[train], IMAGES[test], Y[test]
     itself = probe(model, *data, labels=200, untrained=model.encoder_).rows[2]
     assert itself.gain[0] <= 0 <= itself.gain[1]
-    for more, words in (({"kind": "forest"}, "linear, neighbours"), ({"labels": 1}, "from 2 to")):
+    # of several draws of labels, the mean and the deviation; all labels have one draw
+    rows = probe(model, *data, labels=50, draws=3).rows
+    assert all(row.deviation > 0 and row.interval[0] < row.accuracy < row.interval[1] for row in rows)  # fmt: skip
+    assert probe(model, *data, draws=2).rows[0].deviation == 0
+    bad = {"kind": "forest"}, "linear, neighbours"
+    for more, words in (bad, ({"labels": 1}, "from 2 to"), ({"draws": 0}, "pass 1 or more")):
         with pytest.raises(ValueError, match=words):
             probe(model, *data, **more)
     with pytest.raises(ValueError, match="one label for each"):

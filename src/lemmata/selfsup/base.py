@@ -1,6 +1,6 @@
 """Estimators that learn an encoder: encoder and projector, what they state, and files.
 
-    class SimCLR(SelfSupervised): …        from two views of each row; defines `_objective`, and with it its loss
+    class SimCLR(SelfSupervised): …        from two views of each row; defines `_loss`, an objective of `views`
     class CLIP(SelfSupervised): …          from rows and captions
 
 `transform` gives the features f₁(x) alone: the projector serves training (ML "SimCLR"). A tenth of the rows is kept from
@@ -37,7 +37,7 @@ NETS = {3: "ConvNet", 2: "SoundNet", 1: "FeedForward"}  # by the axes of an inpu
 
 
 class SelfSupervised(KeepsTestRows, ClassNamePrefixFeaturesOutMixin, RowTransformer, Neural):
-    """An encoder trained on two views of each row. A subclass defines `_objective`.
+    """An encoder trained on two views of each row. A subclass defines `_loss`.
 
     Attributes
     ----------
@@ -117,13 +117,6 @@ class SelfSupervised(KeepsTestRows, ClassNamePrefixFeaturesOutMixin, RowTransfor
         """Fit and transform; y, which a Pipeline passes, is ignored."""
         return self.fit(X).transform(X)
 
-    def _objective(self) -> Any:
-        """The loss of two views, see losses.py: an objective with `views` and a batch's loss."""
-        raise TypeError(f"{type(self).__name__} defines no objective.")
-
-    def _loss(self) -> Any:
-        return self._objective()
-
     @property
     def views_(self) -> Any:
         """The function (batch, generator) → two views."""
@@ -142,7 +135,7 @@ class SelfSupervised(KeepsTestRows, ClassNamePrefixFeaturesOutMixin, RowTransfor
         """Return the loss and what else is stated of these rows, in whole batches of this size."""
         from lemmata.selfsup.measures import state
 
-        found = state(self.module_, self._objective(), x, size)
+        found = state(self.module_, self._loss(), x, size)
         found["spectrum_"] = found["spectrum_"].astype(data.dtype)
         return found
 

@@ -32,7 +32,7 @@ class BYOL(SelfSupervised):
     momentum: float = parameter(0.99, FRACTION, before="views").doc("""
         m: the share of the target that an update keeps.""")
 
-    def _objective(self) -> Any:
+    def _loss(self) -> Any:
         from lemmata.selfsup.objectives import Bootstrap
 
         return Bootstrap(self.views_)

@@ -31,7 +31,7 @@ class SimCLR(SelfSupervised):
     denominator: str = parameter("all", choice("all", "negatives"), before="views").doc("""
         "all": positive and negatives; "negatives": as the notes print it ("decoupled").""")
 
-    def _objective(self) -> Any:
+    def _loss(self) -> Any:
         from lemmata.selfsup import losses
         from lemmata.selfsup.objectives import Contrast
 

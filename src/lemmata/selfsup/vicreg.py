@@ -36,7 +36,7 @@ class VICReg(SelfSupervised):
     )
     covariance: float = parameter(1.0, NONNEGATIVE, before="views").doc("c, of the covariances.")
 
-    def _objective(self) -> Any:
+    def _loss(self) -> Any:
         from lemmata.selfsup.objectives import VarianceCovariance
 
         a, b, c = float(self.invariance), float(self.variance), float(self.covariance)
