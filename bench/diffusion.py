@@ -3,6 +3,7 @@
 ./run bench diffusion                                   mixtures in 2-d, digits, speed: some 5 minutes
 ./run py -m bench.diffusion fashion --minutes 10        minutes of CPU
 ./run py -m bench.diffusion equal --minutes 1           five models after equal CPU time, on one thread
+./run py -m bench.diffusion few                         few steps next to 1,000 ancestral ones, on digits
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--minutes", type=float, default=1.0)
     known = parser.parse_args(arguments or [])
     for name in known.parts or ["mixtures", "digits", "speed"]:
-        {one.__name__: one for one in (mixtures, digits, fashion, speed, equal)}[name](
+        {one.__name__: one for one in (mixtures, digits, fashion, speed, equal, few)}[name](
             known.minutes
         )
 
@@ -65,13 +66,38 @@ def mixtures(minutes: float) -> None:
 
 
 def digits(minutes: float) -> None:
+    _judge("digits", _of_digits(minutes), *_digits())
+
+
+def _digits() -> tuple:
     from sklearn.datasets import load_digits
 
     data, order = load_digits(), np.random.default_rng(0).permutation(1797)
     X, y = (data.images / 16).astype(np.float32)[order, None], data.target[order]
+    return (X[:1200], y[:1200]), (X[1200:], y[1200:])
+
+
+def _of_digits(minutes: float) -> Diffusion:
     epochs = round(TO_DIGITS * minutes)
-    model = Diffusion(width=16, batch_size=32, max_iter=epochs, test_fraction=0, random_state=0)
-    _judge("digits", model, (X[:1200], y[:1200]), (X[1200:], y[1200:]))
+    return Diffusion(width=16, batch_size=32, max_iter=epochs, test_fraction=0, random_state=0)
+
+
+def few(minutes: float) -> None:
+    """Samplers of one model of digits: distance (mean and deviation of two draws), the class asked for, and cost."""
+    (X, y), (test, wanted) = _digits()
+    with lemmata.config(certificate=False):
+        model = _of_digits(minutes).fit(X, y)
+    tell = _classifier(X, y, test, wanted)
+    counts = {"ddim": (5, 10, 20, 50), "heun": (5, 10, 20), "ancestral": (20, 50, 200, 1000)}
+    for sampler, some in counts.items():
+        for steps in some:
+            start = time.process_time()
+            drawn = [model.sample(len(test), wanted, steps, sampler, random_state=seed) for seed in range(2)]  # fmt: skip
+            took = (time.process_time() - start) / 2
+            far = [compare_frechet(rows, X, test).ratio for rows in drawn]
+            right = np.mean([tell.predict(rows.reshape(len(rows), -1)) == wanted for rows in drawn])
+            print(f"  {steps:5} steps of {sampler:14} Fréchet {np.mean(far):.2f} ± {np.std(far):.2f}, accuracy {right:.3f}, "
+                  f"{len(test)} draws {took:.1f} CPU s", flush=True)  # fmt: skip
 
 
 def fashion(minutes: float) -> None:
@@ -96,9 +122,7 @@ def _judge(label, model, train, new) -> None:
         model.fit(X, y)
     print(f"{label}: fit {time.process_time() - start:.0f} CPU s, {time.perf_counter() - clock:.0f} s")  # fmt: skip
     tell = _classifier(X, y, test, wanted)
-    ways = [(0, 20, "heun"), (0, 20, "ddim"), (1, 20, "ddim")]
-    ways += [(0, 200, "ancestral"), (0, 1000, "ancestral")] if label == "digits" else []
-    for guidance, steps, sampler in ways:
+    for guidance, steps, sampler in ((0, 20, "heun"), (0, 20, "ddim"), (1, 20, "ddim")):
         drawn = model.sample(len(test), wanted, steps, sampler, guidance, random_state=0)
         print(f"  guidance {guidance}, {steps} steps of {sampler}:", _grade(tell, drawn, wanted, X, test))  # fmt: skip
     asked = np.random.default_rng(0).choice(y, 2000)
@@ -162,20 +186,23 @@ def _draw_and_grade(name, words, model, tell, rows) -> None:
 
 
 def _fit_within(make, X, y, seconds: float):
-    """A model of as many rows or epochs as cost so many CPU seconds, by what 1,280 rows cost."""
+    """A model of as many rows or epochs as cost so many CPU seconds, by two shorter fits, of some 1 % and 15 % of that."""
 
-    def fit(rows: int, epochs: int):
-        start = time.process_time()
+    def fit(rows: float):
+        count = int(min(len(X), rows))
+        epochs, start = max(1, round(rows / count)), time.process_time()
         with lemmata.config(certificate=False):
-            model = make(epochs).fit(X[:rows], None if y is None else y[:rows])
-        return model, time.process_time() - start
+            model = make(epochs).fit(X[:count], None if y is None else y[:count])
+        return model, time.process_time() - start, count, epochs
 
-    fit(128, 1)  # what is loaded and compiled once
-    begin, more = fit(128, 1)[1], fit(1280, 1)[1]
-    within = (seconds - begin) * 1152 / max(more - begin, more / 10)  # rows
-    rows = int(min(len(X), within))
-    model, took = fit(rows, max(1, round(within / rows)))
-    return model, f"{rows:,} rows, {max(1, round(within / rows))} epochs, {took:.0f} CPU s"
+    fit(128)  # what is loaded and compiled once
+    begin, rows = fit(128)[1], 1280.0
+    for share in (0.15, 1.0):
+        _, took, count, epochs = fit(rows)
+        each = max(took - begin, took / 10) / (count * epochs - 128)
+        rows = max(1280.0, (share * seconds - begin) / each)
+    model, took, count, epochs = fit(rows)
+    return model, f"{count:,} rows, {epochs} epochs, {took:.0f} CPU s"
 
 
 def speed(minutes: float) -> None:
