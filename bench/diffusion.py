@@ -186,27 +186,27 @@ def _draw_and_grade(name, words, model, tell, rows) -> None:
 
 
 def _fit_within(make, X, y, seconds: float):
-    """A model of as many rows or epochs as cost so many CPU seconds, by two shorter fits, of some 1 % and 15 % of that."""
+    """A model of as many rows or epochs as cost so many CPU seconds, by what it costs to see 5,120 rows instead of 2,560."""
 
     def fit(rows: float):
         count = int(min(len(X), rows))
         epochs, start = max(1, round(rows / count)), time.process_time()
         with lemmata.config(certificate=False):
             model = make(epochs).fit(X[:count], None if y is None else y[:count])
-        return model, time.process_time() - start, count, epochs
+        return model, time.process_time() - start, f"{count:,} rows, {epochs} epochs"
 
     fit(128)  # what is loaded and compiled once
-    begin, rows = fit(128)[1], 1280.0
-    for share in (0.15, 1.0):
-        _, took, count, epochs = fit(rows)
-        each = max(took - begin, took / 10) / (count * epochs - 128)
-        rows = max(1280.0, (share * seconds - begin) / each)
-    model, took, count, epochs = fit(rows)
-    return model, f"{count:,} rows, {epochs} epochs, {took:.0f} CPU s"
+    less, more = fit(2560)[1], fit(5120)[1]  # both state their loss of 2,000 rows
+    model, took, words = fit(2560 * (1 + (seconds - less) / max(more - less, more / 10)))
+    return model, f"{words}, {took:.0f} CPU s"
 
 
 def speed(minutes: float) -> None:
-    """A training step next to the loop by hand and to smalldiffusion's; the share of sampling in the denoiser."""
+    """A training step next to the loop by hand and to smalldiffusion's; the share of sampling in the denoiser.
+
+    smalldiffusion's loop holds the graph of its last batch while the others run, so that glibc does not give its memory back,
+    which costs it a tenth of its time where it runs alone: here both are measured without that.
+    """
     import torch
 
     from lemmata.generate.diffusion.network import Denoising

@@ -1,5 +1,7 @@
 """What training says when something does not fit, and what it chooses and writes down."""
 
+import platform
+
 import numpy as np
 import pytest
 import torch
@@ -296,6 +298,21 @@ def test_a_network_that_cannot_have_channels_last_gets_what_it_can_have():
     assert fitted(made(Viewed, "cross_entropy"), data).state.memory_format == "contiguous"
     with pytest.raises(ValueError, match="view size"):
         fitted(made(Viewed, "cross_entropy", layout="channels_last"), data)
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="of glibc")
+def test_memory_that_a_batch_frees_serves_the_next_one():
+    resource = pytest.importorskip("resource")
+
+    def pages() -> int:
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+        for part in [np.ones(2**20) for _ in range(8)]:  # 64 MiB
+            assert part[-1] == 1
+        return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
+
+    with devices.reused_memory():
+        pages()
+        assert pages() < 1000  # of 16,384
 
 
 def test_huber_is_quadratic_near_and_a_line_far():

@@ -46,7 +46,7 @@ from lemmata.core.files.owner import describe
 from lemmata.nets.data.batches import Batch, Data, One, as_data, seeds
 from lemmata.nets.training import devices, optimisers
 from lemmata.nets.training.counting import Operations
-from lemmata.nets.training.devices import Place, own_draws
+from lemmata.nets.training.devices import Place, own_draws, reused_memory
 from lemmata.nets.training.losses import Objective, as_objective, check_outputs
 from lemmata.nets.training.rules import LossDescent, Rule
 from lemmata.nets.training.trainer import (
@@ -211,7 +211,7 @@ class Training:
 
     def step(self, state: TrainingState, data: Any) -> TrainingState:
         data = as_data(data)
-        with own_draws():
+        with own_draws(), reused_memory():
             trainer = self._trainer_at(state, data)
             trainer.module.train()
             epoch, batch, sums, rate = self._train_batches(trainer, state, data)

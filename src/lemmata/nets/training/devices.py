@@ -28,8 +28,10 @@ The first process writes checkpoints and decides when time is up; all read the s
 
 from __future__ import annotations
 
+import ctypes
 import functools
 import os
+import platform
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
@@ -45,6 +47,8 @@ from lemmata.nets.data.batches import ALONE, Share
 
 PRECISIONS = ("auto", "float32", "float64", "bfloat16")
 LAYOUTS = ("auto", "contiguous", "channels_last")
+TRIM, MMAP = -1, -3  # names of glibc's mallopt
+LARGEST, NEVER = 2**25, 2**31 - 1  # bytes: the largest threshold of MMAP; of TRIM
 
 
 class Place(NamedTuple):
@@ -153,6 +157,32 @@ def choose(
 def _refuse_unknown(name: str, value: str, known: tuple[str, ...]) -> None:
     if value not in known:
         raise ValueError(f"{name}={value!r} is not known; pass one of {', '.join(known)}.")
+
+
+# --- memory -----------------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def reused_memory() -> Iterator[None]:
+    """Keep what one batch frees for the next one.
+
+    glibc gives the free top of its memory back to the system and fetches it again page by page: a tenth of the time of a
+    U-Net's step. Behind it the thresholds are the largest that glibc would come to by itself.
+    """
+    set_option = _mallopt()
+    set_option(MMAP, LARGEST)
+    set_option(TRIM, NEVER)
+    try:
+        yield
+    finally:
+        set_option(TRIM, 2 * LARGEST)
+
+
+@functools.cache
+def _mallopt() -> Any:
+    """glibc's function of that name; of other libraries one that does nothing."""
+    glibc = platform.libc_ver()[0] == "glibc"
+    return ctypes.CDLL(None).mallopt if glibc else lambda name, value: 0
 
 
 # --- torch's generator ------------------------------------------------------------------------------------------------
