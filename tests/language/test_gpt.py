@@ -113,6 +113,18 @@ def test_an_epoch_of_windows_follows_from_its_seed_and_can_begin_anywhere():
     assert {int(s) % 8 for s in others} != {int(s) % 8 for s in starts}
 
 
+def test_texts_that_fill_a_window_each_are_the_windows():
+    texts = ["abcd", "bcda", "cdab"]
+    model = GPT(context=5, test_fraction=0.0)
+    found = model._problem(model._validate_rows(texts))
+    rows = torch.cat([batch.parts[1] for batch in found.batches(seed=3, epoch=1, size=2)])
+    assert sorted(model.tokens_.decode(row[:-1]) for row in rows) == texts
+    shifted = model.set_params(context=4)._problem(model._validate_rows(texts))
+    assert not found.shifted
+    assert (shifted.shifted, shifted.n) == (True, 3)
+    assert found.fingerprint() != Windows(found.tokens, 5).fingerprint()
+
+
 def test_windows_of_a_file_that_was_cut_short_are_noticed(tmp_path):
     np.save(tmp_path / "t.npy", np.arange(50_000, dtype=np.uint16))
     mapped = np.load(tmp_path / "t.npy", mmap_mode="r")

@@ -37,7 +37,8 @@ AT_ONCE = 2**12  # tokens that are scored together
 class GPT(LanguageModel, TextNetwork):
     """A transformer over the tokens of texts: predicts the next one, judges texts and writes them.
 
-    Minimises the mean of −ln P(next token) over the text, by updates on windows of `context` tokens.
+    Minimises the mean of −ln P(next token) over the text, by updates on windows of `context` tokens: drawn anew in each
+    epoch, or the texts themselves where all of them have, with their ends, as many tokens.
 
     Attributes
     ----------
@@ -80,7 +81,8 @@ class GPT(LanguageModel, TextNetwork):
                 f"the text to learn from has {data.n_tokens:,} tokens, with the ends of its texts, and context={self.context}: "
                 f"pass more text, or context <= {data.n_tokens}."
             )
-        learn = Windows(data.stream(), int(self.context))
+        texts = bool((np.diff(data.ends, prepend=0) == self.context).all())
+        learn = Windows(data.stream(), int(self.context), shifted=not texts)
         if not self.early_stopping or data.stopping is None:
             return learn
         held = data.stopping.stream()

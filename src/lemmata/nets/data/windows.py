@@ -40,9 +40,11 @@ class Windows(Data):
         T; at most N − 1.
     stride : int, default=T // 2
         Of measuring.
+    shifted : bool, default=True
+        Whether an epoch draws its offset; else windows begin at 0, T, 2T, …
     """
 
-    def __init__(self, tokens: Any, length: int, stride: int | None = None):
+    def __init__(self, tokens: Any, length: int, stride: int | None = None, shifted: bool = True):
         kind = getattr(tokens, "dtype", type(tokens).__name__)
         if np.ndim(tokens) != 1 or getattr(kind, "kind", "") not in "iu":
             raise ValueError(
@@ -53,11 +55,12 @@ class Windows(Data):
                 f"{len(tokens):,} tokens hold no window of length={length} with its successor: "
                 f"pass length <= {len(tokens) - 1}."
             )
-        self.tokens, self.length = tokens, length
+        self.tokens, self.length, self.shifted = tokens, length, shifted
         self.stride = max(1, length // 2) if stride is None else stride
         if not 1 <= self.stride <= length:
             raise ValueError(f"stride={stride}; pass 1 <= stride <= length={length}.")
-        self.n: int = max(1, (len(tokens) - length) // length)  # whatever the offset
+        kept = length if shifted else 1  # for every offset
+        self.n: int = max(1, (len(tokens) - kept) // length)
 
     def count(self, size: int) -> int:
         return -(-self.n // size)
@@ -65,7 +68,7 @@ class Windows(Data):
     def batches(self, seed, epoch, size, start=0, share=ALONE):
         rng = np.random.default_rng((seed, epoch, ORDER))
         offset = int(rng.integers(min(self.length, len(self.tokens) - self.n * self.length)))
-        starts = offset + self.length * rng.permutation(self.n)
+        starts = offset * self.shifted + self.length * rng.permutation(self.n)
         for first in range(start * size, self.n, size):
             whole = starts[first : first + size]
             yield self._batch(share.of(whole), len(whole), None)
@@ -91,7 +94,8 @@ class Windows(Data):
         return Batch((x, y), None, rows)
 
     def fingerprint(self) -> str:
-        crc = zlib.crc32(f"{len(self.tokens)} {self.length} {self.stride}".encode())
+        sizes = f"{len(self.tokens)} {self.length} {self.stride}"
+        crc = zlib.crc32((sizes if self.shifted else sizes + " 0").encode())
         for start in range(0, len(self.tokens), READ):
             crc = zlib.crc32(np.ascontiguousarray(self.tokens[start : start + READ]).data, crc)
         return self._with_validation(f"{crc:08x}")
