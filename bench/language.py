@@ -35,7 +35,7 @@ from lemmata.language.gpt import CachedStep
 # updates of few windows learn more in minutes than large ones
 FAST = {"context": 64, "batch_size": 12, "random_state": 0}
 PIECES = {
-    "tokens": BytePairs(4000), "width": 256, "context": 128, "batch_size": 8, "dropout": 0.1, "learning_rate": 1e-3,
+    "tokens": BytePairs(4000), "width": 256, "context": 128, "batch_size": 8, "dropout": 0.1,
     "precision": "bfloat16", "test_fraction": 0.0, "random_state": 0,
 }  # fmt: skip
 
@@ -189,8 +189,7 @@ def words(minutes: float = 60.0, slope: bool = False, peer: bool = False, **sett
     held = (held[0][: len(held[0]) // 4],)  # judging costs time
     count = {part: len(Words().learn(part).encode(part[0])) + 1 for part in (held, test)}
     with config(certificate=False):
-        rate = settings.pop("learning_rate", None)
-        model = GPT(**{**PIECES, **({} if rate is None else {"learning_rate": rate}), **settings})
+        model = GPT(**{**PIECES, **settings})
         data = model._validate_rows(train)
     corpora = {part: Corpus.of(part, model.tokens_) for part in (held, test)}
 
@@ -205,7 +204,9 @@ def words(minutes: float = 60.0, slope: bool = False, peer: bool = False, **sett
 
     curve = Curve(judge, minutes / 5)
     if peer:
-        net = train_lstm(data.stream(), len(model.tokens_), 60 * minutes, curve, rate or 2e-3)
+        net = train_lstm(
+            data.stream(), len(model.tokens_), 60 * minutes, curve, model.learning_rate
+        )
     else:
         model.set_params(max_iter=epochs_for(model, data.n_tokens, minutes), callbacks=[curve])
         with config(certificate=False):

@@ -103,24 +103,20 @@ class GPT(LanguageModel, TextNetwork):
         net, stream = self._net(), corpus.stream()
         n = corpus.n_tokens if most is None else min(most, corpus.n_tokens)
         found = np.full(n, np.nan)
-        windows = list(cut_windows(corpus.ends, n, net.context))
-        windows.sort(key=lambda one: one[1] - one[0])
-        like = next(net.parameters())
+        windows = np.array(sorted(cut_windows(corpus.ends, n, net.context), key=lambda one: one[1] - one[0]))  # fmt: skip
+        device = next(net.parameters()).device
         rows = max(1, min(AT_ONCE, 2**23 // len(self.tokens_)) // net.context)
         for at in range(0, len(windows), rows):
-            some = windows[at : at + rows]
-            longest = max(stop - start for start, stop, _ in some)
-            x = np.full((len(some), longest), PAD, np.int64)
-            y = np.full((len(some), longest), PAD, np.int64)
-            for row, (start, stop, _) in enumerate(some):
-                x[row, : stop - start] = stream[start:stop]
-                y[row, : stop - start] = corpus.tokens[start:stop]
+            start, stop, first = windows[at : at + rows].T[..., None]
+            places = start + np.arange((stop - start).max())
+            inside, here = places < stop, np.minimum(places, n - 1)
+            pair = (np.where(inside, one[here], PAD).astype(np.int64) for one in (stream, corpus.tokens))  # fmt: skip
+            x, y = (torch.from_numpy(one).to(device) for one in pair)
             with torch.no_grad():
-                scores = net(torch.from_numpy(x).to(like.device)).double().flatten(0, 1)
-                given = torch.from_numpy(y).to(like.device).flatten()
-                losses = F.cross_entropy(scores, given, reduction="none").view(x.shape).cpu().numpy()  # fmt: skip
-            for row, (start, stop, first) in enumerate(some):
-                found[first:stop] = losses[row, first - start : stop - start]
+                scores = net(x).double().flatten(0, 1)
+                losses = F.cross_entropy(scores, y.flatten(), reduction="none").view(x.shape)
+            counted = inside & (places >= first)
+            found[places[counted]] = losses.cpu().numpy()[counted]
         return found
 
     def _step(self, rows: int) -> CachedStep:
