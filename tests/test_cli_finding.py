@@ -8,6 +8,11 @@ import pytest
 from cli_invoke import invoke
 
 from lemmata import registry
+from lemmata.audit.trust.fair.fairness import CODE_CLAIMS, FAIRNESS_CLAIMS
+from lemmata.audit.trust.fair.logistic import BOUNDED_CLAIMS
+from lemmata.audit.trust.fair.thresholds import THRESHOLD_CLAIMS
+from lemmata.audit.trust.robustness import ROBUST_CLAIMS
+from lemmata.cli.finding import _claims_of_models
 from lemmata.data import inspect_file
 
 
@@ -175,3 +180,11 @@ def test_explain_has_sentence_theorem_and_models_of_a_claim():
     owners = {name for one in found["statements"] for name in one["models"].split(", ")}
     assert {"Ridge", "SVC"} <= owners
     assert "did you mean never_rose?" in invoke("explain", "never_ros", code=2)
+
+
+def test_explain_knows_claims_about_attacks_and_groups():
+    known = _claims_of_models()
+    for claims in (ROBUST_CLAIMS, FAIRNESS_CLAIMS, THRESHOLD_CLAIMS, BOUNDED_CLAIMS, CODE_CLAIMS):
+        assert {one.name for one in claims} <= set(known)
+    ((_, owners),) = known["radius_certified"]
+    assert owners == ["trust.attack", "trust.SmoothedClassifier"]

@@ -29,6 +29,7 @@ from pkgutil import walk_packages
 
 from lemmata import audit, registry
 from lemmata.core.certificate import Certificate, Statement
+from lemmata.core.certification.explaining import CERTIFIERS
 from tools import house, tables
 from truth.harness import Suite, Tally, count, suites
 
@@ -39,32 +40,6 @@ CORE = ROOT / "docs" / "core.md"
 README = ROOT / "README.md"
 ARCHITECTURE = ROOT / "docs" / "architecture.md"
 STORED = ROOT / "truth" / "measured.csv"
-
-# what certifies something that is no model of ours
-FUNCTIONS = {
-    "lemmata.linalg.projections": "certify_projection",
-    "lemmata.completion.certifying": "certify_factors",
-    "lemmata.audit.predict.linear.least_squares": "fits of other libraries",
-    "lemmata.audit.predict.linear.penalised": "fits of other libraries",
-    "lemmata.embedding.vectors.certifying": "vectors of others",
-    "lemmata.audit.topics": "fits of other libraries",
-    "lemmata.optim.planning": "optim.minimize",
-    "lemmata.optim.minimizing": "optim.certify_minimum",
-    "lemmata.optim.games": "optim.saddle_point",
-    "lemmata.core.certification.composite": "pipelines and searches",
-    "lemmata.nets.certifying": "modules of PyTorch",
-    "lemmata.audit.nets.sharing": "modules of PyTorch",
-    "lemmata.audit.nets.dependence": "modules of PyTorch",
-    "lemmata.trust.evaluation": "trust.evaluate",
-    "lemmata.trust.comparison": "trust.compare",
-    "lemmata.trust.cross_validation": "trust.cross_validate",
-    "lemmata.trust.decomposition": "trust.bias_variance",
-    "lemmata.trust.fair.report": "trust.fairness",
-    "lemmata.trust.fair.logistic": "trust.FairLogisticRegression",
-    "lemmata.trust.fair.thresholds": "trust.FairThresholds",
-    "lemmata.trust.robust.report": "trust.attack",
-    "lemmata.trust.robust.smoothing": "trust.SmoothedClassifier",
-}
 
 
 # --- every claim ------------------------------------------------------------------------------------------------------
@@ -113,7 +88,7 @@ def owners(claims: tuple[Statement, ...]) -> list[str]:
     A model may leave a certificate to a module that it imports: what that one knows counts as well.
     """
     found = [name for name in registry.MODELS if id(claims) in _known_to(name)]
-    found += [what for where, what in FUNCTIONS.items() if id(claims) in _known_in(_import(where))]
+    found += [what for where, what in CERTIFIERS.items() if id(claims) in _known_in(_import(where))]
     return found
 
 

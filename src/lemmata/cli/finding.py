@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import textwrap
+from functools import partial
 from inspect import getdoc, signature
 from typing import Annotated, Any
 
@@ -187,7 +188,7 @@ def explain(
 ) -> None:
     """Explain a claim of a certificate: its theorem, its source, how often it was wrong.
 
-    Also what to do where it fails, and which models have it."""
+    Also what to do where it fails, and which models or functions have it."""
     known = _claims_of_models()
     found = known.get(claim.lower())
     if not found:
@@ -210,22 +211,32 @@ def explain(
 
 
 def _claims_of_models() -> dict[str, list[tuple[Any, list[str]]]]:
-    """Every claim by its name: its statements, one for each wording, with the models that have it."""
+    """Every claim by its name: its statements, one for each wording, with the models or functions that have it."""
+    from lemmata.core.certification.explaining import CERTIFIERS, claims_of
+
     found: dict[str, list[tuple[Any, list[str]]]] = {}
-    for model in registry.MODELS:
+    for owner, claims in [
+        *((model, partial(_claims_of_model, model)) for model in registry.MODELS),
+        *((what, partial(claims_of, where)) for where, what in CERTIFIERS.items()),
+    ]:
         try:
-            cls = registry.model_class(model)
+            known = claims()
         except ModuleNotFoundError:
             continue  # of an extra that is not installed
-        for one in (*getattr(cls, "claims", ()), *getattr(cls, "more_claims", ())):
+        for one in known:
             same = found.setdefault(one.name, [])
             for other, owners in same:
                 if (other.sentence, other.source) == (one.sentence, one.source):
-                    owners.append(model)
+                    owners += [owner] * (owner not in owners)
                     break
             else:
-                same.append((one, [model]))
+                same.append((one, [owner]))
     return found
+
+
+def _claims_of_model(name: str) -> list[Any]:
+    cls = registry.model_class(name)
+    return [*getattr(cls, "claims", ()), *getattr(cls, "more_claims", ())]
 
 
 def _explain(one: Any, owners: list[str]) -> dict[str, Any]:

@@ -11,6 +11,7 @@ import inspect
 import textwrap
 from collections.abc import Iterator
 from functools import cache
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,39 @@ from lemmata.audit.kernel.claims import Statement
 COUNTS = Path(__file__).with_name("planted.csv")
 DEPTH = 2  # functions of audit/ that a check calls, and those that these call
 KERNEL = "lemmata.audit.kernel"  # gives no advice of its own
+
+# modules with claims about something that is no model of ours, and what to call
+CERTIFIERS = {
+    "lemmata.linalg.projections": "certify_projection",
+    "lemmata.completion.certifying": "certify_factors",
+    "lemmata.audit.predict.linear.least_squares": "fits of other libraries",
+    "lemmata.audit.predict.linear.penalised": "fits of other libraries",
+    "lemmata.embedding.vectors.certifying": "vectors of others",
+    "lemmata.audit.topics": "fits of other libraries",
+    "lemmata.optim.planning": "optim.minimize",
+    "lemmata.optim.minimizing": "optim.certify_minimum",
+    "lemmata.optim.games": "optim.saddle_point",
+    "lemmata.core.certification.composite": "pipelines and searches",
+    "lemmata.nets.certifying": "modules of PyTorch",
+    "lemmata.audit.nets.sharing": "modules of PyTorch",
+    "lemmata.audit.nets.dependence": "modules of PyTorch",
+    "lemmata.trust.evaluation": "trust.evaluate",
+    "lemmata.trust.comparison": "trust.compare",
+    "lemmata.trust.cross_validation": "trust.cross_validate",
+    "lemmata.trust.decomposition": "trust.bias_variance",
+    "lemmata.trust.fair.report": "trust.fairness",
+    "lemmata.trust.fair.logistic": "trust.FairLogisticRegression",
+    "lemmata.trust.fair.representation": "trust.Decorrelate, trust.FairAutoencoder",
+    "lemmata.trust.fair.thresholds": "trust.FairThresholds",
+    "lemmata.trust.robust.report": "trust.attack",
+    "lemmata.trust.robust.smoothing": "trust.SmoothedClassifier",
+}
+
+
+def claims_of(module: str) -> list[Statement]:
+    """Return the claims of one of CERTIFIERS."""
+    values = [one for one in vars(import_module(module)).values() if isinstance(one, tuple)]
+    return [one for value in values for one in value if isinstance(one, Statement)]
 
 
 def theorem_of(statement: Statement) -> str:

@@ -137,9 +137,10 @@ class Perturbations:
     def project(self, Z: Array, X: Array, eps: Array | None = None) -> Array:
         """Return the nearest points to Z (n, d) in the balls around the rows of X, or in balls of other radii (n,)."""
         v = Z - X
-        radius = np.full(len(X), self.eps, X.dtype) if eps is None else eps.astype(X.dtype)
         if self.norm == math.inf:
-            return self.place(X, np.clip(v, -radius[:, None], radius[:, None], out=v))
+            ends: Any = self.eps if eps is None else eps.astype(X.dtype)[:, None]
+            return self.place(X, np.clip(v, -ends, ends, out=v))
+        radius = np.full(len(X), self.eps, X.dtype) if eps is None else eps.astype(X.dtype)
         size, c = np.abs(v), self._room(v, X)
         cut = np.minimum(size, c)
         far = np.flatnonzero(np.linalg.norm(cut, ord=self.norm, axis=1) > radius)
@@ -193,14 +194,14 @@ class Perturbations:
         """Return points drawn evenly from the balls around the rows of X, then clipped to the box."""
         n, d = X.shape
         if self.norm == math.inf:
-            delta = rng.uniform(-1, 1, X.shape)
+            delta = 2 * rng.random(X.shape, X.dtype) - 1
         elif self.norm == 2:
             delta = rng.standard_normal(X.shape)
             delta *= rng.uniform(size=(n, 1)) ** (1 / d) / np.linalg.norm(delta, axis=1, keepdims=True)  # fmt: skip
         else:
             share = rng.standard_exponential((n, d + 1))
             delta = share[:, :d] / share.sum(axis=1, keepdims=True) * rng.choice([-1.0, 1.0], (n, d))  # fmt: skip
-        return self.place(X, (self.eps * delta).astype(X.dtype))
+        return self.place(X, (self.eps * delta).astype(X.dtype, copy=False))
 
 
 Ball = Perturbations

@@ -118,8 +118,10 @@ def climb(
             at, X, Z, G = (part[going] for part in (at, X, Z, G))
         if not len(at):
             return
-        size = ball.eps * (1 + math.cos(math.pi * k / steps))
-        Z = ball.project(Z + Z.dtype.type(size) * ball.steer(G, Z), X)
+        ahead = ball.steer(G, Z)
+        ahead *= ball.eps * (1 + math.cos(math.pi * k / steps))
+        ahead += Z
+        Z = ball.project(ahead, X)
     best.offer(at, Z, target.scores(Z))
 
 
