@@ -283,7 +283,7 @@ def test_an_image_keeps_its_shape(digits):
 def test_every_row_that_a_black_box_is_asked_about_is_counted(digits, forest):
     X, y = digits[2][:30], digits[3][:30]
     beside = 2 * len(X)  # right at X? and at what was found in the end?
-    for name in ("differences", "square", "transfer", "random"):
+    for name in ("differences", "square", "transfer"):
         model = Scores(forest)
         found = attack(model, X, y, Ball(0.1), name, queries=40)
         looks = model.asked - found.queries[name] - beside

@@ -114,10 +114,9 @@ class UnderAttack:
 
     classes: Array  # (n,) the answers at X
     clean: Array  # (n,) right at X
-    wrong: Mapping[
-        str, Array
-    ]  # by attack, and "" for `adversarial`: (n,) the answer there is wrong
-    excess: Mapping[str, Array]  # … and by how much the row is illegal
+    # by attack, and "" for `adversarial`: (n,) the answer there is wrong, by how much the row is illegal
+    wrong: Mapping[str, Array]
+    excess: Mapping[str, Array]
     places: Array  # (n,) of y among the classes of the model, −1 where it has no such class
     two_answers: str
 
@@ -167,9 +166,8 @@ def perturbations_legal(fit):
     excess = {name: float(over.max(initial=0.0)) for name, over in under_attack(fit).excess.items()}
     worst = max(excess, key=lambda name: excess[name])
     count = int((under_attack(fit).excess[worst] > 1).sum())
-    advice = (
-        f"{count:,} rows of {worst or 'the strongest attack'} are illegal: project after every step"
-    )
+    of = worst or "the strongest attack"
+    advice = f"{count:,} rows of {of} are illegal: project after every step"
     return k.at_most(excess[worst], 1.0, advice, unit="beyond / rounding")
 
 
@@ -249,10 +247,9 @@ def worst_case_reached(fit):
     missed = int(((margins < -error) & ~fooled).sum())
     beyond = int(((margins > error) & fooled).sum())
     note = f"closed form {np.mean(margins < 0):.3f} wrong, attack {np.mean(fooled):.3f}"
-    weak = "the attack is too weak: more steps or restarts"
-    advice = (
-        weak if missed else "rows were fooled beyond the closed form: the model is not what it says"
-    )
+    advice = "rows were fooled beyond the closed form: the model is not what it says"
+    if missed:
+        advice = "the attack is too weak: more steps or restarts"
     return k.at_most(missed + beyond, 0, advice, unit="rows apart", note=note)
 
 
@@ -267,11 +264,8 @@ def proved_rows(fit: k.Fit) -> tuple[Array, str, float] | None:
     reach = smoothed_votes.reach_of(fit.ball, int(np.prod(np.shape(fit.X)[1:])))
     if smoothed_votes.is_smoothed(fit.model):
         radii = smoothed_votes.certify_again(fit.model, np.asarray(fit.X), found.classes)
-        return (
-            found.clean & (radii >= reach),
-            "votes under fresh noise, were there no end of them",
-            float(fit.model.alpha),
-        )
+        by = "votes under fresh noise, were there no end of them"
+        return found.clean & (radii >= reach), by, float(fit.model.alpha)
     radii = dense_worst_case(fit)
     return None if radii is None else (radii > reach, "linear pieces of the net", 0.0)
 
@@ -298,33 +292,23 @@ def robust_accuracy(fit):
         low = max(clopper_pearson(int(c), n, delta / len(counts))[0] for c in counts)
         high = max(clopper_pearson(int(c), n, delta)[1] for c in counts)
         what = "the most frequent class"
+    compared = f"compared with {what}; {condition}".rstrip("; ")
     if upper < low:
         advice = "train against the attack (AdversarialTraining), or ask for a smaller ε"
-        note = f"{np.mean(~found.proved_wrong):.3f} of these rows withstand; compared with {what}"
-        return k.at_least(
-            upper, low, advice, unit="at most", note=f"{note}; {condition}".rstrip("; ")
-        )
-    proof = proved_rows(fit)
-    if proof is None:
-        return k.unknown(
-            f"at most {upper:.3f}; an attack that finds nothing proves no bound from below"
-        )
+        note = f"{np.mean(~found.proved_wrong):.3f} of these rows withstand; {compared}"
+        return k.at_least(upper, low, advice, unit="at most", note=note)
+    if (proof := proved_rows(fit)) is None:
+        why = "an attack that finds nothing proves no bound from below"
+        return k.unknown(f"at most {upper:.3f}; {why}")
     rows, by, risk = proof
     if risk == 0 and (rows & found.proved_wrong).any():
-        return k.unknown(
-            f"rows that the {by} calls safe were fooled: the model is not what it says"
-        )
+        why = "calls safe were fooled: the model is not what it says"
+        return k.unknown(f"rows that the {by} {why}")
     lower = clopper_pearson(int(rows.sum()), n, share)[0] - risk
     if lower >= high:
-        return k.at_least(
-            lower,
-            high,
-            unit="at least",
-            note=f"by {by}; compared with {what}; {condition}".rstrip("; "),
-        )
-    return k.unknown(
-        f"between {lower:.3f} ({by}) and {upper:.3f}; {what} has {low:.3f} to {high:.3f}"
-    )
+        return k.at_least(lower, high, unit="at least", note=f"by {by}; {compared}")
+    ends = f"{what} has {low:.3f} to {high:.3f}"
+    return k.unknown(f"between {lower:.3f} ({by}) and {upper:.3f}; {ends}")
 
 
 # --- do the gradients show the way? -----------------------------------------------------------------------------------
@@ -393,9 +377,7 @@ def gradients_not_masked(fit):
         return k.unknown(f"{share:.3f} of the rows missed, and nobody looked at gradients")
     flat = ~np.asarray(slopes).reshape(n, -1).any(axis=1) & found.clean
     if flat.mean() > MISSED:
-        advice = (
-            "gradients are 0 where the model is right: they show no way; attack it without them"
-        )
+        advice = "gradients are 0 where the model is right: they show no way; attack without them"
         return k.at_most(float(flat.mean()), MISSED, advice, unit="rows without a gradient")
     return k.at_most(max(share, float(flat.mean())), MISSED, unit="rows missed")
 

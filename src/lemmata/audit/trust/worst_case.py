@@ -64,9 +64,7 @@ def linear_map_of(model: Any) -> tuple[Array, Array] | None:
     if coef is None or offset is None or not hasattr(model, "classes_"):
         return None
     coef, K = coef.toarray() if hasattr(coef, "toarray") else coef, len(model.classes_)
-    if K > 2 and hasattr(
-        model, "support_vectors_"
-    ):  # one against one: of three classes, three rows, too
+    if K > 2 and hasattr(model, "support_vectors_"):  # one against one: three classes, three rows
         return None
     W, b = np.atleast_2d(np.asarray(coef, np.float64)), np.ravel(np.asarray(offset, np.float64))
     if K == 2 and len(W) == 1:

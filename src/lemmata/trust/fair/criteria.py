@@ -12,7 +12,6 @@ They describe these rows. The largest of several gaps is biased upwards and has 
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -50,7 +49,11 @@ def _ratio(values: Array) -> float:
     return float(np.nanmin(values) / most) if most > 0 else 1.0
 
 
-def _metric(name: str, rates: str, compare: Callable[[Array], float], worst: Any, doc: str) -> Any:
+def _metric(name: str, rates: str) -> Any:
+    compare, worst, what = _difference, max, "Largest minus least"
+    if name.endswith("ratio"):
+        compare, worst, what = _ratio, min, "Least over largest"
+
     def metric(
         y_true: Any, y_pred: Any, *, sensitive_features: Any, sample_weight: Any = None
     ) -> float:
@@ -58,25 +61,13 @@ def _metric(name: str, rates: str, compare: Callable[[Array], float], worst: Any
         return worst(compare(counts.rate(rate).values) for rate in rates.split())
 
     metric.__name__ = metric.__qualname__ = name
-    metric.__doc__ = doc
+    metric.__doc__ = f"{what} {' or '.join(rates.split())} of the groups, whichever is worse."
     return metric
 
 
-demographic_parity_difference = _metric(
-    "demographic_parity_difference", "acceptance", _difference, max, "Largest minus least acceptance rate of the groups."
-)  # fmt: skip
-demographic_parity_ratio = _metric(
-    "demographic_parity_ratio", "acceptance", _ratio, min, "Least over largest acceptance rate of the groups."
-)  # fmt: skip
-equalized_odds_difference = _metric(
-    "equalized_odds_difference", "TPR FPR", _difference, max, "The larger of the differences of TPR and of FPR between groups."
-)  # fmt: skip
-equalized_odds_ratio = _metric(
-    "equalized_odds_ratio", "TPR FPR", _ratio, min, "The lesser of the ratios of TPR and of FPR between groups."
-)  # fmt: skip
-equal_opportunity_difference = _metric(
-    "equal_opportunity_difference", "TPR", _difference, max, "Largest minus least TPR of the groups."
-)  # fmt: skip
-equal_opportunity_ratio = _metric(
-    "equal_opportunity_ratio", "TPR", _ratio, min, "Least over largest TPR of the groups."
-)  # fmt: skip
+demographic_parity_difference = _metric("demographic_parity_difference", "acceptance")
+demographic_parity_ratio = _metric("demographic_parity_ratio", "acceptance")
+equalized_odds_difference = _metric("equalized_odds_difference", "TPR FPR")
+equalized_odds_ratio = _metric("equalized_odds_ratio", "TPR FPR")
+equal_opportunity_difference = _metric("equal_opportunity_difference", "TPR")
+equal_opportunity_ratio = _metric("equal_opportunity_ratio", "TPR")

@@ -85,10 +85,8 @@ class Fairness:
                 raise ValueError(f"there is no group {name!r}; there are {', '.join(self.groups)}.")
         i, j = self.groups.index(a), self.groups.index(b)
         return {
-            name: RateGap(
-                float(gaps.observed[i, j]), float(gaps.lower[i, j]), float(gaps.upper[i, j])
-            )
-            for name, gaps in self._gaps.items()
+            name: RateGap(*(float(part[i, j]) for part in (one.observed, one.lower, one.upper)))
+            for name, one in self._gaps.items()
         }
 
     def __str__(self) -> str:
@@ -136,17 +134,9 @@ class Fairness:
 
 
 def fairness(
-    y: Any,
-    decisions: Any,
-    groups: Any,
-    scores: Any = None,
-    sample_weight: Any = None,
-    within: float = 0.1,
-    *,
-    delta: float = 0.05,
-    positive: Any = None,
-    X: Any = None,
-) -> Fairness:
+    y: Any, decisions: Any, groups: Any, scores: Any = None, sample_weight: Any = None, within: float = 0.1, *,
+    delta: float = 0.05, positive: Any = None, X: Any = None,
+) -> Fairness:  # fmt: skip
     """Judge decisions on people in groups, with intervals and claims about new people.
 
     Parameters
@@ -187,17 +177,9 @@ def _judge(people: People, within: float, delta: float, more: dict[str, Any], of
 
 
 def judge_model(
-    model: Any,
-    X: Any,
-    y: Any,
-    groups: Any,
-    sample_weight: Any = None,
-    within: float = 0.1,
-    *,
-    delta: float = 0.05,
-    positive: Any = None,
-    train: Any = None,
-) -> Fairness:
+    model: Any, X: Any, y: Any, groups: Any, sample_weight: Any = None, within: float = 0.1, *,
+    delta: float = 0.05, positive: Any = None, train: Any = None,
+) -> Fairness:  # fmt: skip
     """Judge the decisions of a fitted model with `predict` on rows that it was not trained on.
 
     train : the training rows, optional

@@ -179,9 +179,7 @@ class FairThresholds(BaseEstimator):
 # --- with chance: a linear programme ----------------------------------------------------------------------------------
 
 
-def solve_programme(
-    curves: list[GroupCurve], criterion: str, slack: float
-) -> tuple[list[Rule], Array]:
+def solve_programme(curves: list[GroupCurve], criterion: str, slack: float) -> tuple[list[Rule], Array]:  # fmt: skip
     """Shares of the corners of every hull, and c for each rate: sparse, so that a group has two or three thresholds."""
     rates, corners = EQUALISED[criterion], [find_corners(one) for one in curves]
     pairs = list(zip(curves, corners, strict=True))
@@ -263,16 +261,9 @@ def find_best_in_windows(q: Array, right: Array, starts: Array, width: float) ->
 
 
 def certify_thresholds(
-    rules: dict[str, Rule],
-    scores: Any,
-    y: Any,
-    groups: Any,
-    criterion: str = "parity",
-    slack: float = 0.0,
-    *,
-    sample_weight: Any = None,
-    multipliers: Any = None,
-) -> Certificate:
+    rules: dict[str, Rule], scores: Any, y: Any, groups: Any, criterion: str = "parity", slack: float = 0.0, *,
+    sample_weight: Any = None, multipliers: Any = None,
+) -> Certificate:  # fmt: skip
     """Check whether rules {group: (thresholds, shares)}, whoever found them, meet a criterion and are the best that do."""
     people = check_people(y, y, groups, scores, sample_weight)
     if missing := [name for name in people.names if name not in rules]:

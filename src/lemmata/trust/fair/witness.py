@@ -26,18 +26,13 @@ def guess_group(fit: Fit, X: Any, codes: Array) -> Callable[[Any], Array]:
     if hasattr(X, "tocsr"):
         return LogisticRegression(class_weight="balanced", max_iter=200).fit(X, codes).predict
     trees = HistGradientBoostingClassifier(
-        max_iter=40,
-        max_leaf_nodes=15,
-        class_weight="balanced",
-        early_stopping=False,
-        random_state=0,
-    )
+        max_iter=40, max_leaf_nodes=15, class_weight="balanced", early_stopping=False, random_state=0
+    )  # fmt: skip
     if hasattr(X, "iloc"):  # words become numbers; those not met in learning too
         words = make_column_selector(dtype_exclude="number")
         encode = OrdinalEncoder(handle_unknown="use_encoded_value", unknown_value=-1)
-        trees = make_pipeline(
-            make_column_transformer((encode, words), remainder="passthrough"), trees
-        )
+        columns = make_column_transformer((encode, words), remainder="passthrough")
+        trees = make_pipeline(columns, trees)
     return trees.fit(X, codes).predict
 
 

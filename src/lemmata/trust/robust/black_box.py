@@ -53,18 +53,6 @@ class DifferencedTarget(Target):
         return scores, G
 
 
-def try_points(
-    target: Target, X: Array, y: Array, ball: Perturbations, points: int, rng: Any = 0
-) -> Strongest:
-    """Try random points of the balls."""
-    best, rng = Strongest(X, y), np.random.default_rng(rng)
-    for _ in range(points):
-        if len(at := best.waiting):
-            Z = ball.draw(X[at], rng)
-            best.offer(at, Z, target.scores(Z))
-    return best
-
-
 # --- square attack ----------------------------------------------------------------------------------------------------
 
 

@@ -76,18 +76,9 @@ def fgsm(target: Target, X: Array, y: Array, ball: Perturbations, on: str = "los
 
 
 def pgd(
-    target: Target,
-    X: Array,
-    y: Array,
-    ball: Perturbations,
-    *,
-    steps: int = 50,
-    restarts: int = 1,
-    on: str = "margin",
-    rng: Any = 0,
-    full_steps: bool = True,
-    rest: bool = True,
-) -> Strongest:
+    target: Target, X: Array, y: Array, ball: Perturbations, *, steps: int = 50, restarts: int = 1,
+    on: str = "margin", rng: Any = 0, full_steps: bool = True, rest: bool = True,
+) -> Strongest:  # fmt: skip
     """Climb by projected gradients from `restarts` points of each ball.
 
     on : "margin" or "loss"
@@ -98,8 +89,7 @@ def pgd(
     if full_steps:
         _step_to_each_class(target, X, y, ball, best)
     for restart in range(restarts):
-        at = best.waiting
-        if not len(at):
+        if not len(at := best.waiting):
             break
         start = best.rows[at] if full_steps and not restart else ball.draw(X[at], rng)
         climb(target, start, at, ball, best, steps, TOWARD[on])
@@ -133,8 +123,7 @@ def _step_to_each_class(
     order = np.argsort(-scores, axis=1)
     order = order[order != y[:, None]].reshape(len(X), -1)  # the other classes, likely ones first
     for k in range(min(order.shape[1], MOST_CLASSES)):
-        at = best.waiting
-        if not len(at):
+        if not len(at := best.waiting):
             return
         _, G = target.pull(X[at], np.column_stack([y[at], order[at, k]]), toward_class)
         Z = ball.project(X[at] + ball.maximise(G, X[at]), X[at])

@@ -32,7 +32,6 @@ from lemmata.trust.robust.black_box import (
     MOST_DIRECTIONS,
     DifferencedTarget,
     attack_by_squares,
-    try_points,
     walk_along_border,
 )
 from lemmata.trust.robust.gradient import Strongest, fgsm, pgd
@@ -65,48 +64,34 @@ Search = Callable[[Target, Array, Array, Perturbations, AttackOptions], Stronges
 
 
 def _climb_on(on: str) -> Search:
-    return lambda target, X, y, ball, options: pgd(
-        target, X, y, ball, steps=options.steps, restarts=options.restarts, on=on, rng=options.seed,
-        full_steps=on == "margin",
+    return lambda target, X, y, ball, use: pgd(
+        target, X, y, ball, steps=use.steps, restarts=use.restarts, on=on, rng=use.seed, full_steps=on == "margin"
     )  # fmt: skip
 
 
 def _climb_by_differences(
-    target: Target, X: Array, y: Array, ball: Perturbations, options: AttackOptions
+    target: Target, X: Array, y: Array, ball: Perturbations, use: AttackOptions
 ) -> Strongest:
     each = min(X.shape[1], MOST_DIRECTIONS) + 1
-    steps = max(1, min(options.steps, options.queries // each - 1))
-    blind = DifferencedTarget(target, ball, options.seed)
-    return pgd(blind, X, y, ball, steps=steps, rng=options.seed, full_steps=False)
+    steps = max(1, min(use.steps, use.queries // each - 1))
+    blind = DifferencedTarget(target, ball, use.seed)
+    return pgd(blind, X, y, ball, steps=steps, rng=use.seed, full_steps=False)
 
 
 # by name; rows that one attack fooled are left out by the next
 ATTACKS: dict[str, Search] = {
-    "fgsm": lambda target, X, y, ball, options: fgsm(target, X, y, ball),
+    "fgsm": lambda target, X, y, ball, use: fgsm(target, X, y, ball),
     "pgd-margin": _climb_on("margin"),
     "pgd-loss": _climb_on("loss"),
     "differences": _climb_by_differences,
-    "square": lambda target, X, y, ball, options: attack_by_squares(
-        target, X, y, ball, options.queries, options.seed
+    "square": lambda target, X, y, ball, use: attack_by_squares(target, X, y, ball, use.queries, use.seed),
+    "transfer": lambda target, X, y, ball, use: attack_by_transfer(
+        target, X, y, ball, use.pool, surrogate=use.surrogate, steps=use.steps, rng=use.seed
     ),
-    "transfer": lambda target, X, y, ball, options: attack_by_transfer(
-        target,
-        X,
-        y,
-        ball,
-        options.pool,
-        surrogate=options.surrogate,
-        steps=options.steps,
-        rng=options.seed,
+    "boundary": lambda target, X, y, ball, use: walk_along_border(
+        target, X, y, ball, use.pool, use.queries, use.seed
     ),
-    "boundary": lambda target, X, y, ball, options: walk_along_border(
-        target, X, y, ball, options.pool, options.queries, options.seed
-    ),
-    "random": lambda target, X, y, ball, options: try_points(
-        target, X, y, ball, min(options.queries, MOST_POINTS), options.seed
-    ),
-}
-MOST_POINTS = 100  # random ones
+}  # fmt: skip
 WHITE_BOX = ("fgsm", "pgd-margin", "pgd-loss")  # those that need gradients
 
 
@@ -334,9 +319,8 @@ def _run(
     for name in names:
         target.asked, found, fooled = 0, rows.copy(), np.zeros(len(rows), dtype=bool)
         if len(waiting):
-            found[waiting] = ATTACKS[name](
-                target, rows[waiting], places[waiting], ball, options
-            ).rows
+            best = ATTACKS[name](target, rows[waiting], places[waiting], ball, options)
+            found[waiting] = best.rows
             fooled[waiting] = target.decide(found[waiting]) != places[waiting]
         adversarial[fooled] = found[fooled]
         waiting = waiting[~fooled[waiting]]

@@ -15,7 +15,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -291,11 +290,8 @@ class KernelTarget(Target):
         dense = getattr(model.support_vectors_, "toarray", lambda: model.support_vectors_)
         self.S = np.asarray(dense(), dtype=np.float64)
         self.gamma = float(getattr(model, "gamma_", getattr(model, "_gamma", 0)))
-        beta, ends, K = (
-            np.asarray(model.dual_coef_),
-            np.cumsum([0, *model.n_support_]),
-            len(classes),
-        )
+        beta, K = np.asarray(model.dual_coef_), len(classes)
+        ends = np.cumsum([0, *model.n_support_])
         self.D, self.b = beta, np.asarray(model.intercept_)
         self.sides = np.array([[-0.5], [0.5]])  # (K, duels): whom a positive duel speaks for
         if K > 2:
@@ -371,31 +367,18 @@ class BlackBox(Target):
 # --- which target -----------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Formula:
-    """A kind of model that has a formula: what it must have, and its target."""
-
-    needs: tuple[str, ...]
-    fits: Callable[[Any], bool]
-    target: type[Target]
+def _votes_are_read(model: Any) -> bool:
+    shown = len(model.classes_) == 2 or model.decision_function_shape == "ovr"
+    return model.kernel in ("linear", "rbf", "poly", "sigmoid") and shown
 
 
-FORMULAS = (
-    Formula(
-        ("support_vectors_", "dual_coef_", "n_support_", "kernel", "decision_function"),
-        lambda m: (
-            m.kernel in ("linear", "rbf", "poly", "sigmoid")
-            and (len(m.classes_) == 2 or m.decision_function_shape == "ovr")
-        ),
-        KernelTarget,
-    ),
-    Formula(
-        ("coefs_", "intercepts_", "activation", "out_activation_", "predict_proba"),
-        lambda m: m.out_activation_ == "softmax" or m.n_outputs_ == 1,
-        PerceptronTarget,
-    ),
-    Formula(("coef_", "intercept_", "decision_function"), lambda m: True, LinearTarget),
-)
+# what a model must have for a formula, and when it suits
+FORMULAS: tuple[tuple[type[Target], str, Callable[[Any], bool]], ...] = (
+    (KernelTarget, "support_vectors_ dual_coef_ n_support_ kernel decision_function", _votes_are_read),
+    (PerceptronTarget, "coefs_ intercepts_ activation out_activation_ predict_proba",
+     lambda model: model.out_activation_ == "softmax" or model.n_outputs_ == 1),
+    (LinearTarget, "coef_ intercept_ decision_function", lambda model: True),
+)  # fmt: skip
 
 
 def read_target(model: Any, rows: Array, shape: tuple[int, ...]) -> Target:
@@ -420,12 +403,12 @@ def read_target(model: Any, rows: Array, shape: tuple[int, ...]) -> Target:
         size = math.prod(model.input_shape_)
         if size == rows.shape[1]:
             return ModuleTarget(model, classes, tuple(model.input_shape_), model.module_)
-    for formula in FORMULAS:
+    for formula, needs, suits in FORMULAS:
         try:
-            known = all(hasattr(model, name) for name in formula.needs) and formula.fits(model)
-            target = formula.target(model, classes, shape) if known else None
-            if target is not None and target.agrees(some):
-                return target
+            if all(hasattr(model, name) for name in needs.split()) and suits(model):
+                target = formula(model, classes, shape)
+                if target.agrees(some):
+                    return target
         except (ValueError, AttributeError, TypeError, IndexError):
             continue  # it only looks like one of these
     return BlackBox(model, classes, shape, some)

@@ -53,13 +53,8 @@ class GroupCounts:
 
     @classmethod
     def of(
-        cls,
-        names: tuple[str, ...],
-        codes: Array,
-        y: Array,
-        decisions: Array,
-        weights: Array | None = None,
-    ) -> GroupCounts:
+        cls, names: tuple[str, ...], codes: Array, y: Array, decisions: Array, weights: Array | None = None
+    ) -> GroupCounts:  # fmt: skip
         """Count rows; `codes` are places in `names`, y and the decisions 0 or 1."""
         cells = 4 * np.asarray(codes, np.int64) + 2 * np.asarray(y, np.int64) + decisions
         shape = (len(names), 2, 2)

@@ -88,9 +88,7 @@ def _judge_gaps(fit: k.Fit, rates: tuple[str, ...], within: float) -> k.Evidence
     name, gaps = max(sure.items(), key=lambda item: item[1].lower.max())
     i, j = np.unravel_index(gaps.lower.argmax(), gaps.lower.shape)
     if gaps.lower[i, j] > within:
-        advice = (
-            "not a matter of chance: look at the data of these groups, or set thresholds by group"
-        )
+        advice = "not a matter of chance: look at these groups' data, or set thresholds by group"
         note = _describe_gap(counts.names, name, gaps, int(i), int(j))
         return k.at_most(gaps.lower[i, j], within, advice, unit="gap at least", note=note)
     own = {rate: gaps_between(counts.rate(rate), fit.delta, counts.weighted) for rate in rates}
@@ -110,11 +108,8 @@ def _judge_gaps(fit: k.Fit, rates: tuple[str, ...], within: float) -> k.Evidence
 
 
 def _describe_gap(names: tuple[str, ...], rate: str, gaps: Gaps, i: int, j: int) -> str:
-    values = gaps.rate.values
-    ends = f"{gaps.lower[i, j]:.3f} to {gaps.upper[i, j]:.3f}"
-    return (
-        f"{rate} {values[i]:.3f} of {names[i]!r}, {values[j]:.3f} of {names[j]!r}: apart by {ends}"
-    )
+    a, b = (f"{gaps.rate.values[at]:.3f} of {names[at]!r}" for at in (i, j))
+    return f"{rate} {a}, {b}: apart by {gaps.lower[i, j]:.3f} to {gaps.upper[i, j]:.3f}"
 
 
 def _say_why(names, rate: str, gaps: Gaps, pair, within: float, delta: float) -> str:
@@ -174,10 +169,8 @@ def criteria_compatible(fit):
     if found.verdict == k.FAILS:
         p = counts_of(fit).rate("base rate").values
         advice = "one of independence and sufficiency must give by half of the gap: choose which"
-        note = (
-            f"{found.note}; of these rows, proved: the two gaps add up to at least {np.ptp(p):.3f}"
-        )
-        found = replace(found, advice=advice, note=note)
+        note = f"of these rows, proved: the two gaps add up to at least {np.ptp(p):.3f}"
+        found = replace(found, advice=advice, note=f"{found.note}; {note}")
     return _with_condition(fit, found)
 
 
