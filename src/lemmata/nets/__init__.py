@@ -28,6 +28,7 @@ __getattr__, __dir__, __all__ = lazily(
         "attention.transformer": "TransformerBlock Encoder Decoder EncoderDecoder TokenEmbedding ClassTokenHead MeanHead",
         "attention.vit": "ViT",
         "images.unet": "UNet",
+        "texts": "TextCNN pad_tokens",
         "timed": "TimeAndClass AdaptiveGroupNorm TimedMLP",
         "estimators.autoencoder": "Autoencoder",
         "augmentation": "augmentation",

@@ -148,7 +148,9 @@ def unflatten(fit: Fit, rows: Array) -> Examples:
     import torch
 
     shape = tuple(int(side) for side in fit.get("input_shape_", rows.shape[1:]))
-    return Examples((torch.from_numpy(np.ascontiguousarray(rows)).reshape(len(rows), *shape),))
+    tensor = torch.from_numpy(np.ascontiguousarray(rows)).reshape(len(rows), *shape)
+    tokens = getattr(fit.get("module_"), "reads_tokens", False)  # nothing lies between two of them
+    return Examples((tensor.long() if tokens else tensor,))
 
 
 # --- the copy ---------------------------------------------------------------------------------------------------------
