@@ -46,6 +46,9 @@ LONG = (
     "batch-norm-rates",
     "small-data",
     "docstring-topics",
+    "words-in-two-topics",
+    "held-out-prior",
+    "phrase-filters",
     # 2 million words where WikiText-2 is here; without it, drawn by test_embeddings_atlas.py
     "nearest-words",
     "word-arithmetic",

@@ -23,6 +23,7 @@ from lemmata.completion.recovery import (
     completable,
     coupon_collector,
     diagnose,
+    rank_squared_bound,
     recht_bound,
     sampling_bound,
 )
@@ -122,6 +123,9 @@ def test_a_zero_factor_does_not_count_and_a_zero_matrix_is_refused():
 def test_bounds_are_their_formulas():
     assert_allclose(
         sampling_bound(100, 80, 3, mu=2.0, C=0.5), 0.5 * 4 * 100 * 3 * math.log(100) ** 6
+    )
+    assert_allclose(
+        rank_squared_bound(80, 100, 3, mu=2.0, C=0.5), 0.5 * 16 * 9 * 100 * math.log(100) ** 2
     )
     mu = recovery.Coherence(1.0, 1.0, 1.5, 2.0)
     entries, chance = recht_bound(1000, 500, 2, mu, beta=2.0)

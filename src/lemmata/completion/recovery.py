@@ -4,6 +4,7 @@ degrees_of_freedom   k(n + m − k): fewer entries never determine a rank-k matr
 coupon_collector     n·H_n random entries until every row has one                                           CIL (2.45)
 coherence            μ of the subspaces: how much a single row or column matters                            CIL (2.47)
 sampling_bound       how many random entries suffice                                                        CIL Thm 2.6.1
+rank_squared_bound   the same, with fewer logarithms and more coherence                                     CIL20 Thm 3.7
 diagnose             all of it for given entries: thin rows, unreachable blocks, the largest rank they can determine
 
 >>> A = np.full((4, 4), np.nan)
@@ -140,6 +141,17 @@ def sampling_bound(n: int, m: int, k: int, mu: float, C: float = 1.0) -> float:
     degrees_of_freedom(n, m, k)
     N = max(n, m)
     return C * mu**2 * N * k * math.log(N) ** 6
+
+
+def rank_squared_bound(n: int, m: int, k: int, mu: float, C: float = 1.0) -> float:
+    """C μ⁴ k² N (ln N)² random entries, N = max(n, m), let the nuclear norm recover the matrix (CIL20 Thm 3.7).
+
+    Below `sampling_bound` while μ²k < ln⁴N; a rule of thumb like it. The notes' typical μ = O(√n) would ask for more than all
+    N² entries; of random factors of k ≥ ln N columns it is O(√ln N) (Candès & Tao 2010).
+    """
+    degrees_of_freedom(n, m, k)
+    N = max(n, m)
+    return C * mu**4 * k**2 * N * math.log(N) ** 2
 
 
 def recht_bound(n: int, m: int, k: int, mu: Coherence, beta: float = 2.0) -> tuple[float, float]:

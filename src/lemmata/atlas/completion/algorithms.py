@@ -165,6 +165,67 @@ def half_sweeps(reg: float = 0.1, seed: int = 0):
     return drawing
 
 
+@entry("als-listing", "CIL 2.4.4, (2.36)", reg=(0.1, 2.0))
+def als_listing(reg: float = 0.5, seed: int = 0):
+    """The code of the notes is ALS if Q holds matrices; with rows of an array it holds numbers, and the objective rises.
+
+    Left: 40 × 30 entries of which a tenth are ratings from 1 to 5, as the code draws them; 0 stands for unknown, which is
+    right only as no rating is 0. Right: the objective of (2.31) with ½λ after every half-sweep of the code for three
+    factors: as printed U[row] is one-dimensional and U[row].T @ U[row] its squared length; with the outer product u uᵀ each
+    column is the solution of its least squares problem. The parameter is λ.
+    """
+    from scipy.sparse import random_array
+
+    rng, k = np.random.default_rng(seed), 3
+    stars = lambda size: rng.integers(1, 6, size=size)  # noqa: E731
+    A = random_array((40, 30), density=0.1, rng=rng, data_sampler=stars).toarray()
+
+    def half_sweep(U: Array, A: Array, outer: bool) -> Array:
+        """The listing: V (columns, k) from U (rows, k)."""
+        B = U.T @ A
+        V = np.empty((A.shape[1], k))
+        for column in range(A.shape[1]):
+            rows = U[A[:, column] != 0]
+            Q = sum((np.outer(u, u) if outer else np.full((k, k), u @ u)) for u in rows)
+            V[column] = np.linalg.inv(Q + reg * np.identity(k)) @ B[:, column]
+        return V
+
+    def loss(U: Array, V: Array) -> float:
+        R = np.where(A != 0, A - U @ V.T, 0)
+        return (np.sum(R**2) + reg * (np.sum(U**2) + np.sum(V**2))) / 2
+
+    drawing, (left, right) = figure(1, 2, size=(4.4, 3.4))
+    picture = left.imshow(np.where(A != 0, A, np.nan), cmap="viridis", vmin=1, vmax=5)
+    drawing.colorbar(picture, ax=left, shrink=0.8, label="stars")
+    left.set(xlabel="film", ylabel="person", title=f"{np.count_nonzero(A)} ratings of 1,200")
+    start, paths = rng.standard_normal((40, k)), []
+    for outer, colour, name in (
+        (False, RED, "as printed: u·u"),
+        (True, BLUE, "outer product: u uᵀ"),
+    ):
+        U, V, path = start, half_sweep(start, A, outer), []
+        while len(path) < 20 and (not path or path[-1] < 1e8):
+            path.append(loss(U, V))
+            U, V = (half_sweep(V, A.T, outer), V) if len(path) % 2 else (U, half_sweep(U, A, outer))
+        right.semilogy(
+            np.arange(1, len(path) + 1), path, color=colour, marker="o", ms=3, label=name
+        )
+        paths.append(np.array(path))
+    right.set(xlabel="half-sweep", ylabel="objective", title=f"λ = {reg:g}")
+    right.set_xticks(range(0, 21, 5))
+    right.legend()
+    V = half_sweep(start, A, True)
+    column = int(np.count_nonzero(A, axis=0).argmax())
+    known = A[:, column] != 0
+    rows = np.vstack([start[known], np.sqrt(reg) * np.eye(k)])
+    best = np.linalg.lstsq(rows, np.append(A[known, column], np.zeros(k)))[0]
+    show(np.allclose(best, V[column]), "with u uᵀ a column solves its ridge regression")
+    show((np.diff(paths[1]) <= 1e-9 * paths[1][0]).all(), "and no half-sweep raises the objective")
+    show((np.diff(paths[0]) > 0).any(), "as printed the objective rises")
+    show(paths[1][-1] < paths[0].min() / 2, "and stays more than twice as high")
+    return drawing
+
+
 @entry("cut-and-shrink", "CIL 2.5.1, 2.5.2, Prop. 2.5.3, 2.5.4", tau=(0.2, 4.0))
 def cut_and_shrink(tau: float = 1.0, seed: int = 0):
     """To cut keeps the large singular values as they are; to shrink moves them all, and the sum of what is left is convex.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from lemmata.atlas import entry, show
+from lemmata.completion.recovery import coherence, rank_squared_bound, sampling_bound
 from lemmata.core.certification.pictures import BLUE, GREY, ORANGE, RED, SKY, figure
 
 Array = np.ndarray
@@ -208,4 +209,49 @@ def coupon_collector(n: int = 100, seed: int = 0):
     show(np.abs(means / [harmonic(size) for size in sizes] - 1).max() < 0.05, "for all n")
     direct = [len(set(rng.integers(0, n, int(harmonic(n) + 4 * n)))) == n for _ in range(50)]
     show(np.mean(direct) > 0.9, "n·H_n + 4n drawn rows have seen them all in most trials")
+    return drawing
+
+
+@entry("typical-coherence", "CIL20 Thm 3.7; CIL (2.47), Thm 2.6.1; Candès & Tao 2010", k=(5, 20))
+def typical_coherence(k: int = 10, seed: int = 0):
+    """Random subspaces have a coherence of some √ln n, not √n; else a theorem would ask for more entries than there are.
+
+    Left: μ of n × n matrices with k random factors, means of up to 20 draws: the largest of 2n² numbers that are nearly
+    normal if k is large, so √(2 ln n²) or a little more. Right: how many entries two theorems ask for with μ = 2√ln n, both
+    with C = 1, as a share of the n² there are; with μ = √n the first never asks for fewer than all. The parameter is k.
+    """
+    rng = np.random.default_rng(seed)
+    sizes = np.array([50, 100, 200, 400, 800])
+    mu = [
+        np.mean([coherence(*rng.standard_normal((2, n, k))).mu for _ in range(min(20, 1600 // n))])
+        for n in sizes
+    ]
+    drawing, (left, right) = figure(1, 2, size=(4.6, 3.4))
+    left.semilogx(sizes, mu, color=BLUE, marker="o", label=f"random factors, k = {k}")
+    left.semilogx(sizes, 2 * np.sqrt(np.log(sizes)), color=ORANGE, ls="--", label="2√ln n")
+    left.semilogx(sizes, np.sqrt(sizes), color="black", ls=":", label="√n")
+    left.set(xlabel="n", ylabel="coherence μ")
+    left.set_xticks(sizes, [str(n) for n in sizes])
+    left.minorticks_off()
+    left.legend()
+    n = np.logspace(2, 16, 200)
+    usual = 2 * np.sqrt(np.log(n))
+    asked = {
+        "μ⁴k²n ln²n, μ = 2√ln n": (np.vectorize(rank_squared_bound)(n, n, k, usual), BLUE, "-"),
+        "μ²kn ln⁶n, μ = 2√ln n": (np.vectorize(sampling_bound)(n, n, k, usual), RED, "-."),
+        "μ⁴k²n ln²n, μ = √n": (np.vectorize(rank_squared_bound)(n, n, k, np.sqrt(n)), "black", ":"),
+    }
+    for name, (entries, colour, style) in asked.items():
+        right.loglog(n, entries / n**2, color=colour, ls=style, label=name)
+    right.axhline(1, color=GREY, lw=1)
+    right.set(xlabel="n", ylabel="entries asked for / n²", ylim=(1e-6, 1e12))
+    right.legend()
+    first, second, never = (entries / n**2 for entries, _, _ in asked.values())
+    slope = np.polyfit(np.log(sizes), np.log(mu), 1)[0]
+    show(slope < 0.25, f"μ grows like the {slope:.2f}th power of n, not the half")
+    ratios = mu / np.sqrt(np.log(sizes))
+    show((ratios.min() > 1.5) and (ratios.max() < 4), "it lies between 1.5 and 4 times √ln n")
+    show((never >= 1).all(), "with μ = √n more than all entries are asked for, at every n")
+    show(first[-1] < second[-1] < 1, "with the typical μ a vanishing share is enough")
+    show(second[0] > 1 < first[0], "but of a hundred rows both ask for more than all")
     return drawing

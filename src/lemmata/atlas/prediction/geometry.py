@@ -151,10 +151,11 @@ def mle_properties(n: int = 400, seed: int = 0):
     drawing, axes = figure(1, 3, size=(3.5, 3.2))
     spread = {}
     for (name, estimate), colour, mark in zip(estimates.items(), (BLUE, ORANGE), "os", strict=True):
-        errors = [estimate(rng.exponential(size=(800, size))) - 1 for size in sizes]
-        axes[0].loglog(
-            sizes, [np.sqrt(np.mean(e**2)) for e in errors], color=colour, marker=mark, label=name
-        )
+        drawn = [estimate(rng.exponential(size=(800, size))) - 1 for size in sizes]
+        errors = [np.sqrt(np.mean(e**2)) for e in drawn]
+        axes[0].loglog(sizes, errors, color=colour, marker=mark, label=name)
+        rate = np.polyfit(np.log(sizes), np.log(errors), 1)[0]
+        show(abs(rate + 0.5) < 0.05, f"the error of {name} falls like 1/√n")
         spread[name] = n * estimate(rng.exponential(size=(4000, n))).var()
     axes[0].loglog(sizes, 1 / np.sqrt(sizes), color="black", ls=":", label="1/√n")
     axes[0].set(xlabel="n", ylabel="root mean square error", title="consistent")

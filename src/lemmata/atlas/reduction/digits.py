@@ -27,10 +27,13 @@ def digits_table():
     """A subspace taken from the data beats a random one, and PCA beats both.
 
     The share of the digits' variance that is lost when they are projected onto m directions: drawn at random, taken
-    from the data at random (means of ten draws each), or the principal axes. The projection is W = V⁺.
+    from the data at random (means of ten draws each), or the principal axes. The projection is W = V⁺. The numbers that the
+    notes print, 0.68, 0.3958 and 0.2658, come back at m = 20: they are ‖X − VWX‖_F over the number of digits, not a mean of
+    squares.
     """
     X = _digits()
     X = X - X.mean(axis=0)
+    printed = lambda V: np.sqrt(_error(X, Projection.onto(V)) * np.sum(X**2)) / len(X)  # noqa: E731
     sizes = [1, 2, 5, 10, 20, 30, 40, 50]
     axes = PCA(max(sizes)).fit(X).components_
     kinds: dict[str, list] = {
@@ -62,6 +65,10 @@ def digits_table():
     drawn, taken, best = (np.array(errors) for errors in kinds.values())
     seen = (best < taken).all() and (taken < drawn).all()
     show(seen, "random directions lose most, data points less, principal axes least")
+    show(abs(printed(X[:20].T) - 0.39583375487949624) < 1e-12, "the first 20 digits leave 0.3958")
+    show(abs(printed(axes[:20].T) - 0.2658367979102716) < 1e-9, "20 principal axes leave 0.2658")
+    random = [printed(np.random.default_rng(seed).random((64, 20))) for seed in range(10)]
+    show(min(random) < 0.6805 < max(random), "20 random directions leave about 0.68")
     return drawing
 
 

@@ -109,3 +109,42 @@ def three_models(seed: int = 0):
     show(found["LDA"] < found[names[1]], "documents of several topics want a model of several")
     show(best < found["LDA"] < 1.1 * best, "LDA comes within a tenth of the model that wrote them")
     return drawing
+
+
+@entry("held-out-prior", "CIL 3.2.4, (3.34)", alpha=(0.1, 0.6))
+def held_out_prior(alpha: float = 0.3, seed: int = 0):
+    """New documents say how strong the prior on mixtures is: their likelihood is highest near the α₀ that wrote them.
+
+    Perplexity of 80 new documents of 40 words, by LDA fitted to 240 documents under three planted topics with each α₀, and
+    by the planted topics themselves. Too small an α₀ takes every document for one of a single topic, too large a one
+    for one of all of them. A dashed line: the α₀ of the documents, which is the parameter; a dot: the mean of those that
+    `doc_topic_prior="auto"` learns from the training documents.
+    """
+    N, phi, _ = _plant(seed, 320, 60, 3, 40, alpha, 0.1)
+    train, test = N[:240].astype(float), N[240:]
+    grid = np.array([0.02, 0.05, 0.1, 0.2, 0.3, 0.45, 0.7, 1.2, 2.5])
+
+    def judge(model) -> float:
+        return float(perplexity(model, test, particles=5, runs=2, moves=0, random_state=seed))
+
+    fits = [LDA(3, max_iter=60, doc_topic_prior=a, random_state=0).fit(train) for a in grid]
+    fitted, planted = [judge(one) for one in fits], [judge((phi, a)) for a in grid]
+    auto = LDA(3, max_iter=60, doc_topic_prior="auto", random_state=0).fit(train)
+    learned = float(np.mean(auto.doc_topic_prior_))
+    drawing, ax = figure(size=(5.4, 3.5))
+    ax.semilogx(grid, fitted, color=BLUE, marker="o", ms=4, label="LDA fitted with α₀")
+    ax.semilogx(grid, planted, color=GREY, marker="s", ms=4, label="the topics that were planted")
+    ax.plot(
+        learned, judge(auto), color=ORANGE, marker="D", ls="", label=f"α learned: {learned:.2f}"
+    )
+    ax.axvline(alpha, color="black", ls="--", lw=1)
+    ax.set(xlabel="α₀", ylabel="perplexity of new documents", title=f"documents of α₀ = {alpha:g}")
+    ax.legend()
+    for name, found in (("fitted", fitted), ("planted", planted)):
+        best = grid[int(np.argmin(found))]
+        show(
+            alpha / 3 <= best <= 3 * alpha, f"the best α₀ of {name} topics is within a factor of 3"
+        )
+        show(found[0] > min(found) < found[-1], "weaker and stronger priors are worse")
+    show(alpha / 2 < learned < 2 * alpha, "learned α is within a factor of 2")
+    return drawing

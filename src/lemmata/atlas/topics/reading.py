@@ -11,7 +11,7 @@ from scipy.special import rel_entr, xlogy
 from lemmata import text
 from lemmata.atlas import entry, show
 from lemmata.core.blocks import Blocks
-from lemmata.core.certification.pictures import BLUE, GREEN, GREY, ORANGE, figure
+from lemmata.core.certification.pictures import BLUE, GREEN, GREY, ORANGE, SKY, figure
 from lemmata.topics.plsa.corpus import CountedCorpus
 from lemmata.topics.plsa.em import PLSAAlgorithm
 from lemmata.topics.plsa.estimator import PLSA
@@ -177,6 +177,81 @@ def _likes(seed: int) -> tuple[Any, list[str], Array, list[str], str]:
         names,
         "MovieLens small, ratings of 4 and more",
     )
+
+
+@entry("words-in-two-topics", "CIL Table 3.1, 3.2.2")
+def words_in_two_topics(seed: int = 0):
+    """A word with two senses leads two topics, and documents use it in one of them at a time.
+
+    Columns: the ten likeliest words of two topics for each of four words, of 40 that pLSA finds in 3,000 docstrings; the
+    pairs share no other word. Bars: the documents with the word by where p(z | document, word) is above 0.8: the first
+    topic, the second, another, none.
+    """
+    from matplotlib.patches import Patch
+
+    from lemmata.data import docstrings
+
+    k, found = 40, docstrings()
+    assert found.texts is not None
+    drawn = np.random.default_rng(seed).permutation(len(found))[:3000]
+    counts = text.counts(
+        [found.texts[i] for i in drawn],
+        stop_words="english",
+        token_pattern=r"[a-z]{3,}",
+        min_df=8,
+        max_df=0.1,
+    )
+    model = PLSA(k, max_iter=60, random_state=seed).fit(counts)
+    phi, words, mixtures = model.components_, counts.words, model.doc_topic_
+    phi = phi / phi.sum(axis=1, keepdims=True)
+    top = np.argsort(-phi, axis=1)[:, :10]
+    pairs = [
+        (min(phi[a, w], phi[b, w]), int(w), a, b)
+        for a in range(k)
+        for b in range(a)
+        for w in np.intersect1d(top[a], top[b])
+        if len(np.intersect1d(top[a], top[b])) == 1
+    ]
+    chosen: list[tuple[int, int, int]] = []
+    for _, w, a, b in sorted(pairs, reverse=True):
+        if all(w != other and not {a, b} & {c, d} for other, c, d in chosen):
+            chosen.append((w, a, b))
+    chosen = chosen[:4]
+    show(
+        len(chosen) == 4, "four words are among the ten likeliest of two topics without other words"
+    )
+    drawing, (left, right) = figure(1, 2, size=(6.0, 3.6), width_ratios=(3.2, 1))
+    for place, (w, *both) in enumerate(chosen):
+        q = mixtures * phi[:, w]
+        q = (q / np.maximum(q.sum(axis=1, keepdims=True), 1e-300))[_documents_with(counts, w)]
+        shares = [(q[:, z] > 0.8).mean() for z in both]
+        clear = (q > 0.8).any(axis=1).mean()
+        base = 0.0
+        parts = (*shares, clear - sum(shares), 1 - clear)
+        for share, colour in zip(parts, (BLUE, ORANGE, SKY, GREY), strict=True):
+            right.barh(-place, share, left=base, color=colour)
+            base += share
+        for sense, (z, share) in enumerate(zip(both, shares, strict=True)):
+            colour, x = (BLUE, ORANGE)[sense], 2 * place + sense
+            left.text(x, 1, f"{words[w]} {sense + 1}", color=colour, fontsize=8, weight="bold")
+            for rank, other in enumerate(top[z]):
+                bold = "bold" if other == w else "normal"
+                left.text(x, -rank, words[other], fontsize=8, weight=bold)
+            show(share * len(q) >= 2, f"documents use {words[w]} in its sense {sense + 1} alone")
+        show(clear > 0.5, f"most documents with {words[w]} use it in one sense")
+    left.set(xlim=(0, 8), ylim=(-9.5, 1.8))
+    left.set_title("topics of 3,000 docstrings, as installed here")
+    left.set_axis_off()
+    right.set_yticks(-np.arange(4), [words[w] for w, *_ in chosen], fontsize=8)
+    right.set(xlabel="share of documents", xlim=(0, 1))
+    kinds = ("sense 1", "sense 2", "another", "several")
+    handles = [Patch(color=one) for one in (BLUE, ORANGE, SKY, GREY)]
+    right.legend(handles, kinds, loc="upper center", bbox_to_anchor=(0.4, 1.22), ncols=2)
+    return drawing
+
+
+def _documents_with(counts: Any, w: int) -> Array:
+    return np.unique(sp.csc_array(counts.matrix)[:, [w]].indices)
 
 
 @entry("film-topics", "CIL 3.2, CIL20 4")
