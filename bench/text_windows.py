@@ -1,4 +1,4 @@
-"""TextCNN beside FastTextClassifier: TREC's questions (three seeds) and rt-polarity (five folds). ./run py -m bench.text_windows
+"""TextCNN beside FastTextClassifier: TREC's questions and rt-polarity. ./run py -m bench.text_windows
 
 Seconds are of CPU, one process. Nothing was chosen on test text.
 """
