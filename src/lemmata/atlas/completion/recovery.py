@@ -264,11 +264,11 @@ def _where_als(X: Array, k: int, order: Array, shares: Array) -> Array:
 def phase_diagram():
     """Exact recovery begins to the right of the degrees of freedom.
 
-    The number of 10 random 30 × 30 matrices of rank k that are recovered from a random share of their entries: by the
+    The share of 4 random 30 × 30 matrices of rank k that are recovered from a random share of their entries: by the
     least nuclear norm, and by ALS, which is given the rank. Left of the line there are fewer entries than degrees of freedom.
     ALS needs fewer entries, but from one start it may end elsewhere, however many it knows: the paler cells on its right.
     """
-    n, ranks, shares, draws = 30, np.arange(1, 9), np.linspace(0.1, 1, 13), 10
+    n, ranks, shares, draws = 30, np.arange(1, 9), np.linspace(0.1, 1, 13), 4
     ways = {
         "nuclear norm (SoftImpute, λ → 0)": _where_nuclear,
         "ALS at the true rank, one start": _where_als,
