@@ -4,6 +4,7 @@
 ./run py -m bench.diffusion fashion --minutes 10        minutes of CPU
 ./run py -m bench.diffusion equal --minutes 1           five models after equal CPU time, on one thread
 ./run py -m bench.diffusion few                         few steps next to 1,000 ancestral ones, on digits
+./run py -m bench.diffusion yardstick copies            what real digits get of the same tests; epochs against copies
 """
 
 from __future__ import annotations
@@ -25,13 +26,12 @@ TO_DIGITS = 100  # epochs a minute, of 1,200 digits on two cores
 
 def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="bench diffusion")
-    parser.add_argument("parts", nargs="*", default=[])
+    parts = ("mixtures", "digits", "fashion", "speed", "equal", "few", "yardstick", "copies")
+    parser.add_argument("parts", nargs="*", choices=[*parts, []], default=[])
     parser.add_argument("--minutes", type=float, default=1.0)
     known = parser.parse_args(arguments or [])
     for name in known.parts or ["mixtures", "digits", "speed"]:
-        {one.__name__: one for one in (mixtures, digits, fashion, speed, equal, few)}[name](
-            known.minutes
-        )
+        globals()[name](known.minutes)
 
 
 def sliced(A: np.ndarray, B: np.ndarray) -> float:
@@ -98,6 +98,52 @@ def few(minutes: float) -> None:
             right = np.mean([tell.predict(rows.reshape(len(rows), -1)) == wanted for rows in drawn])
             print(f"  {steps:5} steps of {sampler:14} Fréchet {np.mean(far):.2f} ± {np.std(far):.2f}, accuracy {right:.3f}, "
                   f"{len(test)} draws {took:.1f} CPU s", flush=True)  # fmt: skip
+
+
+def yardstick(minutes: float) -> None:
+    """Real digits in place of draws: new rows, and training rows drawn again, the perfect copies; 20 splits."""
+    (X, y), (more, rest) = _digits()
+    X, y = np.concatenate([X, more]).reshape(1797, -1), np.concatenate([y, rest])
+    ratios: dict[str, list[float]] = {"new rows": [], "copies": [], "copies, classes as asked": []}
+    verdicts = []
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        order = rng.permutation(1797)
+        A, B, C = X[order[:599]], X[order[599:1198]], X[order[1198:]]
+        ratios["new rows"].append(compare_frechet(C, A, B).ratio)
+        some, labels = order[:1200], y[order[:1200]]
+        again = [rng.choice(some[labels == c]) for c in y[order[1200:]]]
+        for name, rows in (("copies", rng.choice(some, 597)), ("copies, classes as asked", again)):
+            ratios[name].append(compare_frechet(X[rows], X[some], X[order[1200:]]).ratio)
+        verdicts.append(lemmata.certify(lemmata.generate.Samples(C), A, X_test=B)["not_copied"].verdict)  # fmt: skip
+    for name, found in ratios.items():
+        within = (np.array(found) <= 1.2).mean()
+        far = f"{np.mean(found):.2f} ± {np.std(found):.2f}"
+        print(f"{name}: Fréchet {far}, at most 1.2 in {within:.0%} of 20 splits")
+    print("not_copied of 599 new rows:", {one: verdicts.count(one) for one in set(verdicts)})
+
+
+def copies(minutes: float) -> None:
+    """Epochs at a constant rate against distance and copies, on 800 digits and 400 set apart, all from the training rows."""
+    from lemmata.nets.images.unet import UNet
+
+    (X, y), _ = _digits()
+    for dropout in (0.0, 0.1, 0.2):
+        net = UNet((1, 8, 8), 1, 16, n_classes=10, dropout=dropout, adaptive=True)
+        model = Diffusion(
+            net, batch_size=32, learning_rate=4e-3, rate_schedule="constant", ema=0.998, max_iter=40, warm_start=True,
+            test_fraction=0, random_state=0,
+        )  # fmt: skip
+        for epochs in range(40, 201, 40):
+            with lemmata.config(certificate=False):
+                model.fit(X[:800], y[:800])
+            asked = np.tile(y[800:], 2)
+            rows = model.sample(800, asked, 20, random_state=1)
+            far = np.mean([compare_frechet(part, X[:800], X[800:]).ratio for part in np.split(rows, 2)])  # fmt: skip
+            samples = lemmata.generate.Samples(np.rint(16 * rows) / 16, asked)
+            found = lemmata.certify(samples, X[:800], X_test=X[800:])["not_copied"]
+            words = f"Fréchet {far:.2f}, not_copied {found.verdict}: {found.note}"
+            print(f"dropout {dropout}, {epochs} epochs: {words}", flush=True)
 
 
 def fashion(minutes: float) -> None:

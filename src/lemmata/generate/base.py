@@ -144,13 +144,11 @@ class Generative(KeepsTestRows, Neural):
         check_is_fitted(self)
         import torch
 
-        rng = check_random_state(self.random_state if random_state is None else random_state)
         n, module = check_count("n_samples", n_samples), self._ready_module()
+        rng, generator = self._generators(random_state)
         like = next(module.parameters())
         if (given := self._check_given(given, n)) is not None:
             rows = {**rows, "given": given.to(like.dtype)}
-        generator = torch.Generator(device=like.device)
-        generator.manual_seed(int(rng.randint(2**31)))
         places = self._places_to_draw(n, y, rng)
         step = max(1, DRAWN // (like.element_size() * self.n_features_in_ * HIDDEN))
         found: Array | None = None
@@ -168,6 +166,15 @@ class Generative(KeepsTestRows, Neural):
                 found[start : start + step] = drawn
         assert found is not None
         return found
+
+    def _generators(self, random_state: Any) -> tuple[Any, Any]:
+        """A generator of NumPy, and one of torch that follows from it, on the network's device."""
+        import torch
+
+        rng = check_random_state(self.random_state if random_state is None else random_state)
+        generator = torch.Generator(device=next(self._ready_module().parameters()).device)
+        generator.manual_seed(int(rng.randint(2**31)))
+        return rng, generator
 
     def _in_units(self, drawn: Array) -> Array:
         """Numbers of the network as those of X."""

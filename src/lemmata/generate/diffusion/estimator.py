@@ -41,7 +41,7 @@ from lemmata.core.parameters import (
     parameter,
 )
 from lemmata.core.validation import Interval
-from lemmata.generate.base import Generative, check_known
+from lemmata.generate.base import Generative, check_count, check_known
 from lemmata.generate.diffusion.samplers import check_options
 from lemmata.generate.diffusion.schedules import NAMES, make_schedule
 from lemmata.generate.diffusion.targets import TARGETS
@@ -176,17 +176,12 @@ class Diffusion(Generative):
 
         rng, T = np.random.default_rng(0), self.module_.config["steps"]
         times = 1 + (rng.permutation(len(rows)) * T) // len(rows)
-        net, found = self._ready(), []
+        net, found = self._ready_module(), []
         for start in range(0, len(rows), AT_ONCE):
             part = slice(start, start + AT_ONCE)
             some = None if places is None else places[part]
             found.append(prediction_errors(net, self._tensor(rows[part]), times[part], some, rng))
         return float(np.average(np.concatenate(found), weights=weights))
-
-    def _ready(self) -> Any:
-        from lemmata.nets.training.devices import choose_device
-
-        return self.module_.to(choose_device(self.device)).eval()
 
     def _tensor(self, rows: Array) -> Any:
         import torch
@@ -264,7 +259,7 @@ class Diffusion(Generative):
         options = self._options(steps, sampler, guidance)
         rng, generator = self._generators(random_state)
         labels = self._places_to_draw(n_samples, y, rng)
-        net = self._ready()
+        net = self._ready_module()
         with torch.no_grad():
             walk = net.walk(net.start(n_samples, generator), generator, labels, **options)
             return torch.stack([net.mean + net.scale * x for _, x in walk]).cpu().numpy()
@@ -300,7 +295,7 @@ class Diffusion(Generative):
         data = self._validate_rows(np.where(known, X, 0).astype(X.dtype), reset=False)
         rows = np.concatenate([np.asarray(part) for part, _ in data])
         rng, generator = self._generators(random_state)
-        labels, net = self._places_to_draw(len(rows), y, rng), self._ready()
+        labels, net = self._places_to_draw(len(rows), y, rng), self._ready_module()
         keep = torch.from_numpy(known.reshape(-1, *self.input_shape_)).to(net.log_sigma.device)
         drawn = net.complete(self._tensor(rows), keep, generator, labels, **options)
         return np.where(known, X, drawn.cpu().numpy().astype(rows.dtype).reshape(X.shape))
@@ -316,15 +311,6 @@ class Diffusion(Generative):
     def _share(self) -> float:
         """The place of ln σ² between its least and its largest value."""
         return float(SHARES.get(self.variance, self.variance))
-
-    def _generators(self, random_state: Any) -> tuple[Any, Any]:
-        """A generator of NumPy, and one of torch that follows from it."""
-        import torch
-
-        rng = check_random_state(self.random_state if random_state is None else random_state)
-        generator = torch.Generator(device=self.module_.log_sigma.device)
-        generator.manual_seed(int(rng.randint(2**31)))
-        return rng, generator
 
     # --- likelihood ---
 
@@ -344,14 +330,13 @@ class Diffusion(Generative):
         import torch
 
         check_is_fitted(self)
-        if not isinstance(n_samples, Integral) or isinstance(n_samples, bool) or n_samples < 1:
-            raise ValueError(f"n_samples={n_samples!r}; pass a whole number >= 1.")
+        draws = check_count("n_samples", n_samples)
         rng = np.random.default_rng(check_random_state(random_state).randint(2**31))
-        net, found = self._ready(), []
+        net, found = self._ready_module(), []
         for rows, places in self._parts(X, y):
             labels = None if places is None else torch.from_numpy(places)
             with torch.no_grad():
-                part = net.elbo(self._tensor(rows), labels, int(n_samples), self._share, rng)
+                part = net.elbo(self._tensor(rows), labels, draws, self._share, rng)
             found.append(part.double().cpu().numpy())
         return np.concatenate(found)
 
@@ -386,7 +371,7 @@ class Diffusion(Generative):
         self._options(steps, "heun", 0.0)
         from lemmata.generate.diffusion.network import densities
 
-        d, net, probes = math.prod(self._drawn_shape), self._ready(), None
+        d, net, probes = math.prod(self._drawn_shape), self._ready_module(), None
         if n_probes is not None or d > EXACT:
             rng, count = check_random_state(random_state), n_probes or PROBES
             probes = rng.choice([-1.0, 1.0], (count, 1, *self._drawn_shape))
@@ -405,8 +390,8 @@ class Diffusion(Generative):
 
     def _parts(self, X: Any, y: Any) -> Iterator[tuple[Array, Array | None]]:
         """Flat rows with the places of their classes, AT_ONCE at a time."""
-        if y is not None and not self._has_classes:
-            raise ValueError("y was given to a Diffusion that has no classes: leave it out.")
+        if y is not None:
+            self._refuse_classes()
         data = self._validate_pair(X, y, reset=False)
         start = 0
         for rows, _ in data.recut(AT_ONCE):

@@ -312,13 +312,15 @@ def densities(
 ) -> tuple[Array, Array]:
     """ln p of rows, and its standard errors by the probes; without places of a net with classes, ln Σ p(y) p(x|y)."""
     signs = None if probes is None else torch.from_numpy(probes).to(net.log_sigma)
-    kinds: list[Any] = [None if places is None else torch.from_numpy(places).to(x.device)]
+
+    def of_class(x: Tensor, y: Tensor | None) -> Tensor:
+        return net.log_probs(x, y, steps, signs).double()
+
     if places is None and net.n_classes:
-        kinds = [torch.full((len(x),), c, device=x.device) for c in range(net.n_classes)]
-    logs = torch.stack([net.log_probs(x, kind, steps, signs).double() for kind in kinds])
-    if len(kinds) > 1:
-        logs = logs + net.shares.double().log()[:, None, None]
-    each = torch.logsumexp(logs, 0).cpu().numpy()  # (K, B)
+        logs = sum_over_classes(of_class, x, net.shares.double())
+    else:
+        logs = of_class(x, None if places is None else torch.from_numpy(places).to(x.device))
+    each = logs.cpu().numpy()  # (K, B)
     spread = each.std(axis=0, ddof=1) if len(each) > 1 else np.zeros(each.shape[1])
     return each.mean(axis=0), spread / math.sqrt(len(each))
 

@@ -21,9 +21,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Generator
 from itertools import pairwise
-from numbers import Integral
 from typing import Any
 
+from lemmata.generate.base import check_count
 from lemmata.generate.diffusion.schedules import NoiseSchedule
 
 Noise = Callable[[Any, int], Any]  # (x_t, t) ↦ ξ̂
@@ -121,12 +121,11 @@ def trajectory(
 
 def check_options(steps: Any, sampler: Any, guidance: Any, classes: bool) -> dict[str, Any]:
     """Return how to walk. ValueError for what cannot be."""
-    if not isinstance(steps, Integral) or isinstance(steps, bool) or steps < 1:
-        raise ValueError(f"steps={steps!r}; pass a whole number >= 1.")
+    count = check_count("steps", steps)
     if sampler not in SAMPLERS:
         raise ValueError(f"sampler={sampler!r}; pass {', '.join(map(repr, SAMPLERS))}.")
     if not (isinstance(guidance, (int, float)) and 0 <= guidance < math.inf):
         raise ValueError(f"guidance={guidance!r}; pass a number >= 0, 0 for none.")
     if guidance and not classes:
         raise ValueError(f"guidance={guidance:g} needs classes: fit(X, y), or leave it out.")
-    return {"steps": int(steps), "sampler": sampler, "guidance": float(guidance)}
+    return {"steps": count, "sampler": sampler, "guidance": float(guidance)}
