@@ -189,7 +189,7 @@ def robust_net(width: int = 24) -> Any:
 
 
 def train_robustly(
-    epochs: int = 24, width: int = 24, eps: float = 0.12, steps: int = 2, trades: float | None = None,
+    epochs: int = 36, width: int = 24, eps: float = 0.12, steps: int = 2, trades: float | None = None,
     images: int = 2000, path: str | None = None,
 ) -> None:  # fmt: skip
     """Train on 55,000 images in a ball larger than the attack's; PGD-20 on those set apart, all attacks on test images."""
