@@ -92,13 +92,18 @@ def _decompose(risk: Risk, mean: Array, dtype: Any) -> Columns:
     Z = (risk.rows.columns(np.arange(d)) - mean) * np.sqrt(s)[:, None]
     lengths = _lengths(np.linalg.norm(Z, axis=0), mean, s)
     Z /= np.where(lengths > 0, lengths, 1.0)
-    Z = _triangle(Z) if n > 2 * d else Z
+    Z = triangle_of(Z)
     values, vectors = np.linalg.svd(Z, full_matrices=n < d)[1:]
     return Columns(values, vectors.T, lengths, mean, k.rounding(dtype, max(n, d)))
 
 
-def _triangle(Z: Array) -> Array:
-    """R of Z = QR, a block of rows that stays in the cache after the other: it has Z's singular values and right vectors."""
+def triangle_of(Z: Array) -> Array:
+    """R of Z = QR, a block of rows that stays in the cache after the other: it has Z's singular values and right vectors.
+
+    Z itself where it has few rows.
+    """
+    if len(Z) <= 2 * Z.shape[1]:
+        return Z
     R, step = Z[:0], max(4 * Z.shape[1], 2**16 // Z.shape[1])
     for start in range(0, len(Z), step):
         R = np.asarray(np.linalg.qr(np.concatenate([R, Z[start : start + step]]), mode="r"))

@@ -26,6 +26,7 @@ from lemmata.audit.kernel import claims as k
 from lemmata.audit.kernel.duality_gap import Point, Risk
 from lemmata.audit.kernel.losses import log_softmax
 from lemmata.audit.predict.linear import objectives
+from lemmata.audit.predict.linear.least_squares import triangle_of
 
 Array = np.ndarray
 EPS = float(np.finfo(np.float64).eps)
@@ -90,10 +91,10 @@ def overlap_shown(A: Array, u: Array) -> bool:
         return False
     u = u / u.max()
     B = A * np.sqrt(u)[:, None]
-    sizes = np.linalg.norm(B, axis=0)
+    sizes = np.sqrt(np.einsum("ij,ij->j", B, B))
     if len(B) < B.shape[1] or not (sizes > 0).all():
         return False
-    R, order = qr(B / sizes, mode="r", pivoting=True)
+    R, order = qr(triangle_of(B / sizes), mode="r", pivoting=True)
     R = R[: B.shape[1]]
     left = np.abs(np.diagonal(R))
     rounding = DROP * EPS * np.sqrt(len(A))
@@ -109,7 +110,9 @@ def overlap_shown(A: Array, u: Array) -> bool:
     turned = solve_triangular(R, residual, trans="T")
     change = np.abs(A @ solve_triangular(R, turned))
     inverse = solve_triangular(R, np.eye(rank))
-    reach = np.linalg.norm(A @ inverse, axis=1) * np.linalg.norm(np.abs(inverse.T) @ error)
+    whitened = A @ inverse
+    lengths = np.sqrt(np.einsum("ij,ij->i", whitened, whitened))
+    reach = lengths * np.linalg.norm(np.abs(inverse.T) @ error)
     return bool((change + reach).max() <= HALF)
 
 
