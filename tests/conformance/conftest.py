@@ -9,7 +9,9 @@ import pytest
 sys.path[:0] = [str(Path(__file__).parents[1] / folder) for folder in ("core", "reliability")]
 
 
-@pytest.fixture(autouse=True, scope="session")
+@pytest.fixture(
+    autouse=True, scope="module"
+)  # no longer: tests elsewhere may follow in the same process
 def few_steps_of_the_flow():
     """Diffusion states ln p after 6 steps and its claim follows 12: what is promised here holds of any number of them, and
     tests/generate has the 50 and 100 of users."""
