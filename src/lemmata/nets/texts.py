@@ -85,12 +85,13 @@ class TextCNN(nn.Module):
         self.embedding = nn.Embedding(n_tokens, width)
         nn.init.normal_(self.embedding.weight, std=0.1)  # small: what a word means is learned
         # zeros beyond both ends: windows that begin before the text, or end after it
-        self.filters = nn.ModuleList(
+        convolutions: list[Any] = [
             nn.Conv1d(width, channels, window, padding=window - 1) for window in windows
-        )
-        for filters in self.filters:
+        ]
+        for filters in convolutions:
             nn.init.kaiming_normal_(filters.weight, nonlinearity="relu")
             nn.init.zeros_(filters.bias)
+        self.filters: Any = nn.ModuleList(convolutions)
         self.head = nn.Sequential(
             nn.Dropout(dropout), nn.Linear(channels * len(windows), n_outputs)
         )

@@ -98,8 +98,8 @@ def probe(
         raise ValueError(f"kind={kind!r}; pass one of {', '.join(KINDS)}.")
     X, y, X_test, y_test = (np.asarray(part) for part in (X, y, X_test, y_test))
     if len(X) != len(y) or len(X_test) != len(y_test):
-        found = f"{len(X)} rows with {len(y)} labels, {len(X_test)} with {len(y_test)}"
-        raise ValueError(f"{found}; pass one label for each row.")
+        sizes = f"{len(X)} rows with {len(y)} labels, {len(X_test)} with {len(y_test)}"
+        raise ValueError(f"{sizes}; pass one label for each row.")
     if labels is not None and not 2 <= labels <= len(y):
         raise ValueError(f"labels={labels} of {len(y)} rows; pass a number from 2 to {len(y)}.")
     if draws < 1:

@@ -203,7 +203,8 @@ def als_listing(reg: float = 0.5, seed: int = 0):
         (False, RED, "as printed: u·u"),
         (True, BLUE, "outer product: u uᵀ"),
     ):
-        U, V, path = start, half_sweep(start, A, outer), []
+        U, V = start, half_sweep(start, A, outer)
+        path: list[float] = []
         while len(path) < 20 and (not path or path[-1] < 1e8):
             path.append(loss(U, V))
             U, V = (half_sweep(V, A.T, outer), V) if len(path) % 2 else (U, half_sweep(U, A, outer))

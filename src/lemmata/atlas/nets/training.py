@@ -99,7 +99,9 @@ def phrase_filters(seed: int = 0):
         texts, y = [], rng.integers(2, size=n)
         for praise in y:
             pairs = [(1, 3), (2,)] if praise else [(1, 2), (3,)]
-            text = [(w,) for w in rng.integers(4, len(words), size=rng.integers(5, 12)).tolist()]
+            text: list[tuple[int, ...]] = [
+                (w,) for w in rng.integers(4, len(words), size=rng.integers(5, 12)).tolist()
+            ]
             for phrase in pairs:
                 text.insert(int(rng.integers(len(text) + 1)), phrase)
             texts.append([w for phrase in text for w in phrase])
